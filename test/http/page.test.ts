@@ -9,6 +9,7 @@ import { ageOf } from '../../src/http/page/browser/age.ts';
 import { EventStore } from '../../src/http/page/browser/event-store.ts';
 import { indented, membersOf } from '../../src/http/page/browser/json.ts';
 import { MessageParser } from '../../src/http/page/browser/stream.ts';
+import { character } from '../support/arbitraries.ts';
 
 const line = (seq: number, more = '') =>
   `{"seq":${seq},"type":"AssetObservation","asset_key":["warehouse","orders"],"description":"${more}","crc":"00000000"}`;
@@ -142,7 +143,6 @@ test('a search stores the older events that the service found, and is bounded', 
 });
 
 test('an address is read back from its hash, and an unknown view becomes the events', () => {
-  const character = fc.nat({ max: 0x10ffff }).map((code) => String.fromCodePoint(code)); // `binary` takes a second to begin
   const text = fc.string({ unit: character }).map((one) => one.toWellFormed());
   const filters = fc.record({ text, key_prefix: text, partition: text, open: text });
   fc.assert(

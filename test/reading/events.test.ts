@@ -8,7 +8,7 @@ import { limits } from '../../src/config/limits.ts';
 import { type Disk, openDisk } from '../../src/journal/disk.ts';
 import { journalText } from '../support/program.ts';
 import { type ReadService, StreamClient, serveReads } from '../support/reading.ts';
-import { eventually } from '../support/tools.ts';
+import { eventually, upTo } from '../support/tools.ts';
 import { post, Wire } from '../support/wire.ts';
 
 const SMALL_FILES = ['--segment-bytes', '4096'];
@@ -82,10 +82,7 @@ test('what retention removed is 410 with the first seq that is there, but the be
   t.after(() => stream.close());
   await stream.until('the newest', () => stream.seqs.at(-1) === 150);
   assert.deepEqual(stream.events[0], { id: undefined, event: 'gap', data: `{"first":2,"last":${first - 1}}` });
-  assert.deepEqual(
-    stream.seqs,
-    Array.from({ length: 151 - first }, (_, index) => first + index),
-  );
+  assert.deepEqual(stream.seqs, upTo(150, first));
 });
 
 /**
@@ -143,7 +140,7 @@ test('a page ends before events that retention removes while it is read, and the
     const page = (await reply.json()) as { events: { seq: number }[]; next_after_seq: number };
     assert.deepEqual(
       page.events.map(({ seq }) => seq),
-      Array.from({ length: secondSeq - 1 }, (_, index) => index + 1),
+      upTo(secondSeq - 1),
     );
     assert.equal(page.next_after_seq, secondSeq - 1);
     const next = await removedUpTo(await service.get(`/events?after_seq=${page.next_after_seq}`));

@@ -1,9 +1,10 @@
 /**
  * How far one destination of a journal is, as the pipe knows it: `forward-<name>.cursor`.
  *
- * The file has two slots of 512 bytes, one sector each, which are written in place: a save that is torn by a power cut leaves the
- * other slot, and a full disk has the space already. The valid slot with the larger number counts. The slot that was synced last is
- * never written to: a save without a sync goes into the other one, again and again.
+ * The file has slots of 512 bytes, one sector each, which are written in place, so that a full disk has the space already. The valid
+ * slot with the largest number counts. Saves go into the first two: one that is torn by a power cut leaves the other slot. The slot
+ * that was synced last is never written to: a save without a sync goes into the other one, again and again. An opening copies what it
+ * finds into the third, since it cannot know which of the two is durable.
  */
 
 import { createHash } from 'node:crypto';
@@ -57,14 +58,6 @@ export async function readCursor(disk: ReadableDisk, name: string): Promise<Curs
   return (await readFolder(disk, name)).state;
 }
 
-/**
- * Syncs a cursor that is found in the folder and not open: the process that saved it might have died before its sync.
- * @throws the error of a system call
- */
-export async function syncCursor(disk: Disk, name: string): Promise<void> {
-  await (await disk.openSlots(cursorName(name))).close();
-}
-
 /** The cursor of one destination, which only one process may have open. One call at a time. */
 export class Cursor {
   readonly #disk: Disk;
@@ -85,7 +78,7 @@ export class Cursor {
   }
 
   /**
-   * Opens the cursor of a destination. One that is new or lost has to be saved before anything is sent.
+   * Opens the cursor of a destination, and makes what it finds durable. One that is new or lost has to be saved before anything is sent.
    * @throws the error of a system call
    */
   static async open(disk: Disk, name: string): Promise<OpenedCursor> {
@@ -94,7 +87,10 @@ export class Cursor {
     try {
       // The process that saved it might have died before its sync, or its sync might have failed. A power cut would take back what the
       // next request relies on.
-      if (state.kind === 'found') await cursor.save(state.value);
+      if (state.kind === 'found') {
+        await cursor.#file.write(encode(state.value, number!), FOUND_POSITION);
+        await cursor.#know();
+      }
     } catch (error) {
       await cursor.close();
       throw error;
@@ -110,8 +106,8 @@ export class Cursor {
   async save(value: CursorValue): Promise<void> {
     const number = this.#nextNumber;
     const slot = encode(value, number);
-    // The first save takes the space of both slots.
-    const bytes = number === 0 ? Buffer.concat([slot, Buffer.alloc(SLOT_BYTES)]) : slot;
+    // The first save takes the space of all slots.
+    const bytes = number === 0 ? Buffer.concat([slot, Buffer.alloc(FILE_BYTES - SLOT_BYTES)]) : slot;
     const position = positionOf(number);
     try {
       await this.#file.write(bytes, position);
@@ -167,8 +163,8 @@ async function readFolder(
 ): Promise<{ state: CursorState; number: number | undefined }> {
   const names = await disk.list();
   const file = cursorName(name);
-  const bytes = names.includes(file) ? await readSmall(disk, file, 2 * SLOT_BYTES) : undefined;
-  const slot = bytes && latest(decode(bytes, 0), decode(bytes, 1));
+  const bytes = names.includes(file) ? await readSmall(disk, file, FILE_BYTES) : undefined;
+  const slot = bytes && [0, SLOT_BYTES, FOUND_POSITION].map((position) => decode(bytes, position)).reduce(latest);
   if (slot !== undefined) return { state: { kind: 'found', value: slot.value }, number: slot.number };
   if (!names.includes(KNOWN_PREFIX + name)) return { state: { kind: 'new' }, number: undefined };
   const reason = `${disk.folder}/${file} ${bytes === undefined ? 'is missing' : 'is damaged'}`;
@@ -195,13 +191,17 @@ function encode(value: CursorValue, number: number): Buffer {
 }
 
 /** @returns undefined unless the slot is whole and is where a slot with its number belongs */
-function decode(bytes: Buffer, index: 0 | 1): Slot {
-  const text = bytes.toString('utf8', index * SLOT_BYTES, (index + 1) * SLOT_BYTES).trimEnd();
+function decode(bytes: Buffer, position: number): Slot {
+  const text = bytes.toString('utf8', position, position + SLOT_BYTES).trimEnd();
   if (!isSealed(text)) return undefined;
   const { number, seq, id, sending, kind, to } = JSON.parse(text);
-  return number % 2 === index ? { number, value: { seq, id, sending, kind, to } } : undefined;
+  const isInPlace = position === FOUND_POSITION || position === positionOf(number);
+  return isInPlace ? { number, value: { seq, id, sending, kind, to } } : undefined;
 }
 
 const SLOT_BYTES = 512;
+/** Of the third slot. */
+const FOUND_POSITION = 2 * SLOT_BYTES;
+const FILE_BYTES = 3 * SLOT_BYTES;
 /** A number, two seqs, an id, a kind and the names of the members take up to about 200 bytes. */
 const URL_BYTES_MAX = 256;

@@ -22,7 +22,7 @@ import type { Notices } from '../../telemetry/log.ts';
 import { type DestinationKind, type KindTraits, kindOf, traitsOf } from '../destinations/kinds.ts';
 import type { Position, SeqRange } from '../position.ts';
 import type { DestinationSettings } from '../settings.ts';
-import { Cursor, type CursorState, type CursorValue, readCursor, storedUrl, syncCursor } from './cursor.ts';
+import { Cursor, type CursorState, type CursorValue, readCursor, storedUrl } from './cursor.ts';
 import type { DeadLetter, Outcome } from './letter.ts';
 import { DeadLetters } from './letters.ts';
 
@@ -399,7 +399,8 @@ export class Ledger {
     const { disk, name } = this.#options;
     const cursor = await readCursor(disk, name);
     if (this.#cursor !== undefined) await this.#syncNow();
-    else if (cursor.kind === 'found' && (this.#unsynced !== undefined || !this.isKnown)) await syncCursor(disk, name);
+    else if (cursor.kind === 'found' && (this.#unsynced !== undefined || !this.isKnown))
+      await (await Cursor.open(disk, name)).cursor.close();
     return cursor;
   }
 

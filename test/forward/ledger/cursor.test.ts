@@ -33,7 +33,7 @@ async function saved(disk: SimulatedDisk, count: number): Promise<SimulatedDisk>
   return disk;
 }
 
-test('a cursor is new, then what was saved last, in a real file of two slots', async (t) => {
+test('a cursor is new, then what was saved last, in a real file of three slots', async (t) => {
   const folder = newFolder(t);
   const disk = openDisk(folder);
   assert.deepEqual(await readCursor(disk, 'hub'), { kind: 'new' });
@@ -44,7 +44,7 @@ test('a cursor is new, then what was saved last, in a real file of two slots', a
     await opened.cursor.save(at(seq, { sending: seq + 1, kind: 'api' }));
     const state: CursorState = { kind: 'found', value: at(seq, { sending: seq + 1, kind: 'api' }) };
     assert.deepEqual(await readCursor(disk, 'hub'), state);
-    assert.equal(readFileSync(join(folder, NAME)).length, 1024, 'a full disk has the space of both slots');
+    assert.equal(readFileSync(join(folder, NAME)).length, 1536, 'a full disk has the space of all slots');
   }
   await opened.cursor.close();
   const again = await Cursor.open(disk, 'hub');
@@ -52,14 +52,14 @@ test('a cursor is new, then what was saved last, in a real file of two slots', a
   await again.cursor.save(at(4));
   await again.cursor.close();
   assert.deepEqual(await readCursor(disk, 'hub'), { kind: 'found', value: at(4) });
-  assert.match(readFileSync(join(folder, NAME), 'utf8'), /^\{"number":4,.*"\} *\n\{"number":5,.*"\} *\n$/);
+  assert.match(readFileSync(join(folder, NAME), 'utf8'), /^\{"number":4,.*"\} *\n(\{"number":3,.*"\} *\n){2}$/);
 });
 
 test('a damaged slot leaves the other; without one the cursor is lost, and can be saved again [cursor-2]', async () => {
   for (const damage of [(bytes: Buffer) => bytes.fill(0), (bytes: Buffer) => bytes.fill('x', 100, 110)]) {
     const disk = await saved(new SimulatedDisk(), 4);
     const bytes = disk.bytes(NAME) as Buffer;
-    damage(bytes.subarray(512));
+    damage(bytes.subarray(512, 1024));
     disk.put(NAME, bytes);
     assert.deepEqual(await readCursor(disk, 'hub'), { kind: 'found', value: at(2) });
     damage(bytes.subarray(0, 512));
@@ -89,19 +89,22 @@ test('a cursor that a crash left in the cache of the system is durable once it w
   assert.deepEqual(await readCursor(after, 'hub'), { kind: 'found', value: at(4, { sending: 5 }) });
 });
 
-for (const what of ['an opening', 'a save'] as const) {
+for (const what of ['an opening', 'a save', 'a save before a kill'] as const) {
   test(`a value whose sync failed in ${what} is not taken for durable by the next process [cursor-5]`, async () => {
     const before = await saved(new SimulatedDisk(), 4);
     const { cursor } = await Cursor.open(before, 'hub');
     await cursor.save(at(4, { sending: 5 })); // and event 5 is sent
     let syncs = 0;
-    /** An opening syncs what it finds, then what it saves. */
+    /** An opening syncs what it finds, then what it copies. */
     const atSync = (number: number, fault: Error | Promise<never>) => (call: string, name: string) => {
       if (call === 'sync' && name === NAME) syncs += 1;
-      return call === 'sync' && name === NAME && syncs === number ? fault : undefined;
+      if (call === 'sync' && name === NAME && syncs === number) return fault;
+      return what === 'a save before a kill' && syncs >= number ? NEVER : undefined;
     };
-    before.fault = atSync(what === 'a save' ? 1 : 2, systemError('EIO'));
-    await assert.rejects(what === 'a save' ? cursor.save(at(5)) : Cursor.open(before, 'hub'));
+    before.fault = atSync(what === 'an opening' ? 2 : 1, systemError('EIO'));
+    const failing = what === 'an opening' ? Cursor.open(before, 'hub') : cursor.save(at(5));
+    if (what === 'a save before a kill') await turn();
+    else await assert.rejects(failing);
     const disk = before.afterCrash();
     syncs = 0;
     disk.fault = atSync(2, NEVER);

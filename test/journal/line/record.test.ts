@@ -14,6 +14,7 @@ import {
 } from '../../../src/journal/line/record.ts';
 import { type Reported, readReported } from '../../../src/journal/line/reported.ts';
 import { goneName, goneRange, segmentFirstSeq, segmentName } from '../../../src/journal/segments.ts';
+import { character } from '../../support/arbitraries.ts';
 import { rounds } from '../../support/long.ts';
 import { encodeMembers, type PlainEvent } from '../../support/plain-event.ts';
 import { START, splitLines } from '../../support/segments.ts';
@@ -238,8 +239,6 @@ const lookalikes = [
   ...[',"partition":"x"', '},"event_time":"2020"', 'ü'.repeat(700)],
 ];
 
-/** The unit `binary` of fast-check, which makes a table of all characters first: a second. */
-const character = fc.nat({ max: 0x10ffff }).map((code) => String.fromCodePoint(code));
 const part = fc.oneof(fc.constantFrom(...lookalikes), fc.string({ unit: 'grapheme' }), fc.string({ unit: character }));
 const text = fc.array(part, { maxLength: 5 }).map((parts) => parts.join('').toWellFormed());
 const optional = <Value>(value: fc.Arbitrary<Value>) => fc.option(value, { nil: undefined });

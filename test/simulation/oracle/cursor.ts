@@ -1,4 +1,4 @@
-/** How far a destination is, as its cursor says on the disk: two slots of 512 bytes, of which the valid one with the larger number counts. */
+/** How far a destination is, as its cursor says on the disk: of its slots of 512 bytes the valid one with the largest number counts. */
 
 import { crc32 } from 'node:zlib';
 import { upTo } from '../../support/tools.ts';
