@@ -26,6 +26,8 @@ interface Kind {
   readonly onlyByName?: (file: string) => boolean;
   /** What runs side by side before the tests, by what is reported of it. */
   readonly before: Readonly<Record<string, Command>>;
+  /** What runs beside the tests if no word chooses some of them, by what is reported of it. */
+  readonly beside?: Readonly<Record<string, Command>>;
   /** Test files at a time. Those that measure, or that share a machine-wide part such as a browser, run alone. */
   readonly atOnce: number;
 }
@@ -57,7 +59,8 @@ const kinds: Readonly<Record<string, Kind>> = {
     script: 'npm test',
     description: 'types, lint, and the tests that need nothing but Node; of program/ only run and command-line',
     onlyByName: (file) => /^program\/(?!run\/|command-line\/)/.test(file), // half of all processor time
-    before: { 'the build': BUILD, 'types and lint': CHECK },
+    before: { 'the build': BUILD },
+    beside: { 'types and lint': CHECK },
   },
   coverage: {
     ...own,
@@ -175,7 +178,8 @@ async function main([name = 'all', ...words]: readonly string[]): Promise<number
     return 2;
   }
   const isPrepared = process.env['ASSETLOG_TEST_PREPARED'] === '1';
-  if (!isPrepared && !(await prepare(kind, { checks: words.length === 0 }))) return 1;
+  if (!isPrepared && !(await allGood([...stepsOf(kind.before), timed('source and tests, compiled', compileAll)])))
+    return 1;
   const isLong = process.env['ASSETLOG_TEST_LONG'] === '1';
   const isCovered = name === 'coverage';
   // At night each file has a process of its own, so that none relies on another one.
@@ -203,18 +207,19 @@ async function main([name = 'all', ...words]: readonly string[]): Promise<number
   // With it Node 20 reads all certificates at each start, which takes longer than all else. Packages are fetched by `edges` and in
   // the long form, and nothing else leaves the machine.
   if (name !== 'edges' && !isLong) delete env['NODE_EXTRA_CA_CERTS'];
-  const ran = () => run(tests, env);
-  return (await timed(`${files.length} test files in ${processes.length} processes, ${kind.atOnce} at a time`, ran))
-    ? 0
-    : 1;
+  const what = `${files.length} test files in ${processes.length} processes, ${kind.atOnce} at a time`;
+  const beside = isPrepared || words.length > 0 ? {} : (kind.beside ?? {});
+  const [isGood, isGoodBeside] = await Promise.all([timed(what, () => run(tests, env)), allGood(stepsOf(beside))]);
+  if (!isGoodBeside) console.error(`${Object.keys(beside).join(', ')} failed: the reason is above.`);
+  return isGood && isGoodBeside ? 0 : 1;
 }
 
-/** Some test files take seconds, and types and lint would be most of that. */
-async function prepare({ before }: Kind, { checks }: { readonly checks: boolean }): Promise<boolean> {
-  const chosen = Object.entries(before).filter(([, command]) => checks || command !== CHECK);
-  const steps = chosen.map(([what, command]) => timed(what, () => run(command)));
-  const isReady = await Promise.all([...steps, timed('source and tests, compiled', compileAll)]);
-  return !isReady.includes(false);
+function stepsOf(commands: Kind['before']): Promise<boolean>[] {
+  return Object.entries(commands).map(([what, command]) => timed(what, () => run(command)));
+}
+
+async function allGood(steps: readonly Promise<boolean>[]): Promise<boolean> {
+  return !(await Promise.all(steps)).includes(false);
 }
 
 /** @returns what measures the coverage: of all, with thresholds, or of the folders that the words name, file by file */
