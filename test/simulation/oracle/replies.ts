@@ -152,7 +152,9 @@ function isOfAnother({ byKey }: JournalView, others: readonly SentEvent[], { key
 /** "200 is sent only when the line would survive a power cut"; of a key that is known, its line is there. */
 function notRecorded(view: JournalView, event: SentEvent, { request, arrivedMs, lacks }: Answer): string | undefined {
   const { byMark, acknowledged, removed } = view;
-  const line = byMark.of(event.mark).at(-1);
+  // A restored journal has again what retention had removed, and not what its client recorded then a second time.
+  const lines = byMark.of(event.mark);
+  const line = lines.findLast(({ seq }) => view.isThere(seq)) ?? lines.at(-1);
   if (line === undefined) return 'which is not durable';
   const member = differing(line, event, request.body);
   if (member !== undefined) return `whose ${member} is not as it was sent`;
