@@ -1,10 +1,10 @@
 /**
  * How far one destination of a journal is, as the pipe knows it: `forward-<name>.cursor`.
  *
- * The file has slots of 512 bytes, one sector each, which are written in place, so that a full disk has the space already. The valid
- * slot with the largest number counts. Saves go into the first two: one that is torn by a power cut leaves the other slot. The slot
- * that was synced last is never written to: a save without a sync goes into the other one, again and again. An opening copies what it
- * finds into the third, since it cannot know which of the two is durable.
+ * The file has three slots of 512 bytes, one sector each, which are written in place, so that a full disk already has the space. The
+ * valid slot with the largest number counts. Saves use the first two. A save never overwrites the slot that was synced last, so a power
+ * cut during a save leaves that value; saves without a sync overwrite the other slot again and again. A start copies the value that it
+ * finds into the third slot, since that value might not be durable, and then only the older slot is.
  */
 
 import { createHash } from 'node:crypto';

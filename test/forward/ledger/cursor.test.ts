@@ -89,21 +89,23 @@ test('a cursor that a crash left in the cache of the system is durable once it w
   assert.deepEqual(await readCursor(after, 'hub'), { kind: 'found', value: at(4, { sending: 5 }) });
 });
 
-for (const what of ['an opening', 'a save', 'a save before a kill'] as const) {
-  test(`a value whose sync failed in ${what} is not taken for durable by the next process [cursor-5]`, async () => {
+for (const when of ['at a start', 'in a save', 'in a save before SIGKILL'] as const) {
+  test(`a value whose sync failed ${when} is not taken for durable by the next process [cursor-5]`, async () => {
     const before = await saved(new SimulatedDisk(), 4);
     const { cursor } = await Cursor.open(before, 'hub');
     await cursor.save(at(4, { sending: 5 })); // and event 5 is sent
+    const isAtStart = when === 'at a start';
+    const isKilled = when === 'in a save before SIGKILL';
     let syncs = 0;
     /** An opening syncs what it finds, then what it copies. */
     const atSync = (number: number, fault: Error | Promise<never>) => (call: string, name: string) => {
       if (call === 'sync' && name === NAME) syncs += 1;
       if (call === 'sync' && name === NAME && syncs === number) return fault;
-      return what === 'a save before a kill' && syncs >= number ? NEVER : undefined;
+      return isKilled && syncs >= number ? NEVER : undefined;
     };
-    before.fault = atSync(what === 'an opening' ? 2 : 1, systemError('EIO'));
-    const failing = what === 'an opening' ? Cursor.open(before, 'hub') : cursor.save(at(5));
-    if (what === 'a save before a kill') await turn();
+    before.fault = atSync(isAtStart ? 2 : 1, systemError('EIO'));
+    const failing = isAtStart ? Cursor.open(before, 'hub') : cursor.save(at(5));
+    if (isKilled) await turn();
     else await assert.rejects(failing);
     const disk = before.afterCrash();
     syncs = 0;
