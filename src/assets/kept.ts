@@ -10,7 +10,7 @@ import type { Line, Remark } from '../journal/look/reading.ts';
 import { seekLine } from '../journal/look/seek.ts';
 import { lastLine } from '../journal/open/scan.ts';
 import type { Progress } from '../journal/progress.ts';
-import { type Contents, contentsOf, type GoneRange, STATE_FILE } from '../journal/segments.ts';
+import { afterGone, type Contents, contentsOf, type GoneRange, STATE_FILE } from '../journal/segments.ts';
 import { createNotices, type Notices } from '../telemetry/log.ts';
 import { AssetStates } from './asset-state.ts';
 import { type Kept, readState, type Saved } from './state-file.ts';
@@ -145,6 +145,9 @@ export async function foldLines(kept: Kept, folding: Folding): Promise<void> {
     takeLines(kept, lines);
     onLines(lines);
   }
+  // A repair might not have found the last events, and no line shows that yet.
+  const last = Math.min(afterGone(kept.seq + 1, (await contentsIn(disk)).lost) - 1, untilSeq);
+  if (last > kept.seq) passUnseen(kept, { first: kept.seq + 1, last });
 }
 
 function takeLines(kept: Kept, lines: readonly Line[]): void {

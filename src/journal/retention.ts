@@ -243,7 +243,7 @@ export class Retention {
     lost,
     removed,
   }: Contents): Promise<{ readonly files: readonly OldFile[]; readonly refusal: string | undefined }> {
-    const { disk, retain = {} } = this.#options;
+    const { disk, limits, retain = {} } = this.#options;
     const { retainBytes = Number.POSITIVE_INFINITY, retainDays, keepFree = 0 } = retain;
     let freeBytes = (keepFree > 0 ? (await disk.space())?.freeBytes : undefined) ?? Number.POSITIVE_INFINITY;
     this.#closesEarly = freeBytes < keepFree && segments.length === 1;
@@ -264,7 +264,10 @@ export class Retention {
       else if (freeBytes < keepFree) why = '--keep-free';
       else break;
       // Lost events at the end hold nothing back: a destination passes them only with the next event, which would be refused.
-      const last_seq = beforeGone(next.firstSeq - 1, lost);
+      let last_seq = beforeGone(next.firstSeq - 1, lost);
+      // The file might be back since a repair noted its events as lost.
+      if (last_seq < next.firstSeq - 1)
+        last_seq = Math.max(last_seq, (await lastLine(disk, file, bytes, limits))?.seq ?? 0);
       files.push({ file, first_seq: firstSeq, last_seq, bytes, why });
       left -= bytes;
       freeBytes += bytes; // not measured: while a reader holds a removed file open, too many files would be removed

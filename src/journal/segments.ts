@@ -54,6 +54,7 @@ export interface Contents {
   readonly segments: readonly SegmentName[];
   /** Renamed files, such as `events-….jsonl.gz`, whose original is missing; `firstSeq` is from the original name. */
   readonly renamed: readonly SegmentName[];
+  /** What repairs did not find. A file with such events can be back since then. */
   readonly lost: readonly GoneRange[];
   /** What retention removed, as its markers say. */
   readonly removed: readonly GoneRange[];

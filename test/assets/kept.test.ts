@@ -125,3 +125,22 @@ test('a gap in a restored or repaired journal hides no event before it, and is n
     assert.deepEqual([countOf(assets), firstSeq, kept.sinceSeq, kept.unseen], [5, 1, 1, [range]]);
   }
 });
+
+test('lost events at the end of a journal are named before and after the next event, except those of a file that is back [kept-6]', async () => {
+  const after = { [segmentName(7)]: Buffer.alloc(0), [goneName({ first: 4, last: 6 }, 'lost')]: Buffer.alloc(0) };
+  const isBack = { [segmentName(4)]: segment(4, 2) };
+  for (const [count, first, files] of [[3, 4, after] as const, [5, 6, { ...after, ...isBack }] as const]) {
+    const unseen = [{ first, last: 6 }];
+    const disk = diskWith({ [segmentName(1)]: segment(1, 3), ...files });
+    const { assets, kept } = await read(disk);
+    assert.deepEqual([countOf(assets), kept.unseen], [count, unseen]);
+    for (let start = 0; start < 2; start += 1) {
+      const service = await openKept(disk);
+      assert.deepEqual((await service.state()).unseen, unseen);
+      await report(service, 1, 1);
+      const state = await service.state();
+      assert.deepEqual([countOf(state.assets), state.unseen], [count + 1 + start, unseen], `start ${start}`);
+      await service.journal.close();
+    }
+  }
+});

@@ -141,6 +141,17 @@ test('one marker remains after several removals, and the markers of lost events 
   assert.equal((await recover(disk, quiet)).chain.seq, 41);
 });
 
+test('a file that is back after a repair called its events lost is removed by the events that it has [program-retention-8]', async () => {
+  const lost = goneName({ first: 1, last: 20 }, 'lost');
+  const disk = diskWith({ ...fourFiles(), [lost]: Buffer.alloc(0) });
+  const { notices } = await retain(disk, { retainDays: 1 });
+  assert.deepEqual(
+    notices.map(({ first_seq, last_seq }) => [first_seq, last_seq]),
+    [1, 11, 21].map((first) => [first, first + 9]),
+  );
+  assert.deepEqual(journalNames(disk), [removed(30), lost, segmentName(31)].sort());
+});
+
 test('a marker between the files of a restored backup is about its own events alone [program-retention-7]', async () => {
   const gap = goneName({ first: 11, last: 20 }, 'removed');
   const { [segmentName(11)]: _, ...files } = fourFiles();

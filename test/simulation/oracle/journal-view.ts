@@ -36,14 +36,6 @@ export function markedIn(names: readonly string[]): number {
   return Math.max(0, ...names.map((name) => Number(MARKER.exec(name)?.[1] ?? 0)));
 }
 
-/** @returns the first and the last of the events that repairs noted as lost, by the names of files */
-function lostIn(names: readonly string[]): (readonly [first: number, last: number])[] {
-  return names.flatMap((name) => {
-    const [, first, last] = (name.endsWith('.lost') && GONE.exec(name)) || [];
-    return first === undefined ? [] : [[Number(first), Number(last)] as const];
-  });
-}
-
 /** @returns the seq of the first line that a journal file has by its name; 0 for another file */
 export function firstSeqOf(name: string): number {
   return Number(SEGMENT.exec(name)?.[1] ?? 0);
@@ -148,8 +140,11 @@ export class JournalView {
   /** It was repaired. A repair may name more as lost than there was: what it cannot read may have been many events. */
   repaired(disk: SimulatedDisk): void {
     this.#isBroken = false;
-    for (const [first, last] of lostIn(disk.durableNames()))
-      for (let seq = first; seq <= last; seq += 1) if (!this.lines.has(seq)) this.removed.set(seq, EVER);
+    for (const name of disk.durableNames()) {
+      const [, first, last] = (name.endsWith('.lost') && GONE.exec(name)) || [];
+      for (let seq = Number(first); seq <= Number(last); seq += 1)
+        if (!this.lines.has(seq)) this.removed.set(seq, EVER);
+    }
   }
 
   /**
@@ -170,11 +165,6 @@ export class JournalView {
   mayHaveLost(first: number, last: number): boolean {
     for (let seq = first; seq <= last; seq += 1) if (this.removed.get(seq) !== EVER) return false;
     return true;
-  }
-
-  /** Whether a repair has noted an event as lost, which might be there again. */
-  isCalledLost(seq: number): boolean {
-    return lostIn(this.#names).some(([first, last]) => first <= seq && seq <= last);
   }
 
   /** A file is about to be created. */

@@ -61,9 +61,7 @@ export class Readings {
       const lines = all.filter((line) => line.report.type === TYPES[kind] && isCounted(line));
       for (const key of new Set([...states.keys(), ...lines.map(({ asset }) => asset)])) {
         const ofAsset = lines.filter(({ asset }) => asset === key);
-        // A backup might have a copy of what a later repair called lost, as does its state.
-        const isLost = (seq: number) => view.mayHaveLost(seq, seq) || (isRestored && view.isCalledLost(seq));
-        const certain = ofAsset.filter(({ seq }) => seq <= arrived && !isLost(seq));
+        const certain = ofAsset.filter(({ seq }) => seq <= arrived && !view.mayHaveLost(seq, seq));
         const problem = wrongLatest(states.get(key)?.[kind] as Latest | undefined, ofAsset, certain);
         if (problem !== undefined) return `shows a wrong ${kind} of ${key}: ${problem}`;
       }
