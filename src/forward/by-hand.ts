@@ -29,9 +29,11 @@ export async function skip(disk: Disk, name: string, seqs: SeqRange, limits: Lim
   const letters = await openLetters(disk, name, limits);
   // Retention names what it removes before the cursor passes it.
   const isGone = open.some(({ outcome }) => outcome === 'removed');
-  // A hub's cursor passes what the hub refused with the next event that it takes, and full dead letters stop the pipe before that.
+  // A hub's cursor passes what the hub refused with the next event that it takes, and full dead letters stop the pipe before that. After
+  // `forward from` a plain destination gets again what it has refused.
   const areOpen = open.reduce((sum, letter) => sum + letter.last + 1 - letter.first, 0) === last + 1 - first;
-  if (isGone || (canBeAsked(value) && areOpen) || (state.kind === 'found' && last <= seq))
+  const isNext = state.kind === 'found' && !canBeAsked(value) && first === seq + 1;
+  if (isGone || (areOpen && !isNext) || (state.kind === 'found' && last <= seq))
     return giveUp(letters, name, seqs, open.length);
   check(state.kind === 'found', `the cursor of ${name} is ${state.kind}; set it with forward from`);
   check(!canBeAsked(value), `${name} says itself what it needs next; mend what stops it`);

@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { limits } from '../../src/config/limits.ts';
 import { continueFrom, NotPossibleError, newIdentity, skip } from '../../src/forward/by-hand.ts';
 import { type CursorValue, readCursor } from '../../src/forward/ledger/cursor.ts';
+import type { DeadLetter } from '../../src/forward/ledger/letter.ts';
 import { readBegin, readSource, SOURCE_FILE } from '../../src/forward/source.ts';
 import { SOURCE } from '../support/forwarding.ts';
 import { diskWith, FIRST, flip, makeLines } from '../support/segments.ts';
@@ -23,6 +24,12 @@ async function forwardedTo(seq: number, value: Partial<CursorValue> = {}, journa
   disk.put(SOURCE_FILE, Buffer.from(`${SOURCE}\n`));
   await saveCursor(disk, { seq, kind: 'api', ...value });
   return disk;
+}
+
+/** The letter about an event that a destination has refused. */
+function refusedAt(seq: number): DeadLetter {
+  const line = `${lines[seq - 1]}`.trimEnd();
+  return { time: '2026-11-20T15:19:45.266Z', outcome: 'refused', status: 400, reason: 'no', line };
 }
 
 /** @returns what a destination of this kind gets that has not confirmed all events yet */
@@ -75,26 +82,31 @@ test('skip refuses what is not next, what does not exist, and a hub', async () =
 test('skip gives up dead letters, and only those that are open', async () => {
   const disk = await forwardedTo(8);
   const letters = await openLetters(disk);
-  const time = '2026-11-20T15:19:45.266Z';
-  for (const seq of [2, 3, 5]) {
-    await letters.append({ time, outcome: 'refused', status: 400, reason: 'no', line: `${lines[seq - 1]}`.trimEnd() });
-  }
+  for (const seq of [2, 3, 5]) await letters.append(refusedAt(seq));
   assert.equal(await skip(disk, 'upstream', { first: 2, last: 4 }, limits), 'given up: 2');
   await assert.rejects(skip(disk, 'upstream', { first: 2, last: 4 }, limits), NotPossibleError);
   assert.equal(await skip(disk, 'upstream', { first: 5, last: 5 }, limits), 'given up: 1');
   assert.equal((await cursorOf(disk)).seq, 8);
 });
 
+test('skip gives up dead letters about events that a plain destination gets again, without those between', async () => {
+  const disk = await forwardedTo(8);
+  const letters = await openLetters(disk);
+  for (const seq of [6, 8]) await letters.append(refusedAt(seq));
+  await continueFrom(disk, 'upstream', 5, limits);
+  for (const seq of [6, 8])
+    assert.equal(await skip(disk, 'upstream', { first: seq, last: seq }, limits), 'given up: 1');
+  await assert.rejects(skip(disk, 'upstream', { first: 7, last: 7 }, limits), /continues with event 5; begin there/);
+  assert.deepEqual([(await cursorOf(disk)).seq, (await openLetters(disk)).open], [4, 0]);
+  const withoutCursor = diskWith({ [FIRST]: bytes });
+  await (await openLetters(withoutCursor)).append(refusedAt(6));
+  assert.equal(await skip(withoutCursor, 'upstream', { first: 6, last: 6 }, limits), 'given up: 1');
+});
+
 test('skip gives up what a hub refused before the cursor has passed it, and nothing else after the cursor', async () => {
   const disk = await forwardedTo(4, { kind: 'hub' });
   const letters = await openLetters(disk);
-  for (const seq of [6, 7])
-    await letters.append({
-      time: new Date().toISOString(),
-      outcome: 'refused',
-      reason: 'r',
-      line: `${lines[seq - 1]}`.trimEnd(),
-    });
+  for (const seq of [6, 7]) await letters.append(refusedAt(seq));
   for (const [first, last] of [
     [5, 7],
     [6, 8],

@@ -114,7 +114,6 @@ const excuses: readonly Excuse[] = [
       'forward ddl clickhouse',
       'let the user change',
       'run assetlog verify',
-      'run assetlog forward retry',
       'give it a name of its own',
       'continue with SIGHUP',
       'set it with forward from',

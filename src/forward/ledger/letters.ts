@@ -175,8 +175,15 @@ export class DeadLetters {
     // Without the letters that say what became of those in it, a full file could not be worked off.
     const most = isOpen(letter) ? 2 * bytesMax : Number.POSITIVE_INFINITY;
     if (letter.line === undefined && before + bytes <= most) return;
+    const open = states.all.filter(isOpen);
+    const seqs = `${open[0]!.first}-${open.at(-1)!.last}`;
+    // Each that is sent again appends letters.
+    const wayOut =
+      before + bytes <= 2 * bytesMax
+        ? `give all up with assetlog forward skip, or send all again: run assetlog forward retry ${this.#name}`
+        : `without space to send them again, give all up: run assetlog forward skip ${this.#name} --seq ${seqs}`;
     throw new LettersFullError(
-      `the dead letters of ${this.#name} take ${before} of at most ${bytesMax} bytes; give some up with assetlog forward skip, or send all again: run assetlog forward retry ${this.#name}`,
+      `the dead letters of ${this.#name} take ${before} of at most ${bytesMax} bytes; ${wayOut}`,
     );
   }
 

@@ -12,7 +12,7 @@ import type { Chance } from '../../world/chance.ts';
 import { GATEWAY } from '../../world/network.ts';
 import { Incarnation } from '../../world/time.ts';
 import type { MachineJournal, Work } from '../machine.ts';
-import { cursorSeq, readCursor } from '../oracle/cursor.ts';
+import { cursorSeq } from '../oracle/cursor.ts';
 import type { Place } from '../oracle/destinations.ts';
 import { lettersOf } from '../oracle/letters-view.ts';
 import type { Upstream } from '../upstream.ts';
@@ -47,7 +47,8 @@ export class WaysOut {
       this.#stopFor(journal, async (openDisk) => this.#continue(journal, byHand, openDisk(journal.folder)));
     else if (states.some(({ why }) => why === 'refusals')) void journal.machine.service?.reload();
     else if (full !== undefined && this.#chance.happens(0.5)) this.#giveUp(journal, full.name);
-    else if (full !== undefined || this.#chance.happens(0.05)) this.#retry(journal);
+    else if (full !== undefined || this.#chance.happens(0.05))
+      this.#retry(journal, full !== undefined && this.#chance.happens(0.3));
     // "503 each time as long as that is open."
     else if (lettersOf(journal.disk, ack).open.length > 0 && this.#chance.happens(0.1)) this.#giveUp(journal, ack);
     // An upstream says nothing of its events, so that only another folder leads to a fork.
@@ -136,26 +137,16 @@ export class WaysOut {
 
   /** "`forward skip`": gives open letters up, with the service stopped. */
   #giveUp(journal: MachineJournal, name: string): void {
-    const { oracle } = this.#parts;
     this.#stopFor(journal, async (openDisk) => {
       const disk = openDisk(journal.folder);
-      const to = oracle.destinationsOf(journal).get(name)!;
-      const isAsked = !('received' in to) && readCursor(journal.disk, name) !== undefined;
-      let done = isAsked ? Number.POSITIVE_INFINITY : cursorSeq(journal.disk, name);
       const letters = [...(await readLetterStates(disk, name, limits)).all];
       await disk.remove(stateName(name)).catch(unlessAbsent(undefined));
-      for (const { first, last, outcome } of letters.filter(isOpen)) {
-        // After `forward from` a plain one gets again what it has refused: then these are the next events.
-        const isNext = first === done + 1;
-        if (last > done && !isNext && outcome !== 'removed') continue;
-        if (isNext) done = last;
-        await skip(disk, name, { first, last }, limits);
-      }
+      for (const { first, last } of letters.filter(isOpen)) await skip(disk, name, { first, last }, limits);
     });
   }
 
-  /** "`forward retry`", beside the service: sends events in doubt again. */
-  #retry(journal: MachineJournal): void {
+  /** "`forward retry`", beside the service: sends events in doubt again; or `forward skip`. */
+  #retry(journal: MachineJournal, givesUp: boolean): void {
     const { world, oracle } = this.#parts;
     const names = [...oracle.destinationsOf(journal)].filter(([, to]) => 'received' in to).map(([name]) => name);
     this.#runs += 1;
@@ -166,8 +157,9 @@ export class WaysOut {
         const open = (await readLetterStates(disk, name, limits)).all.filter(isOpen);
         if (open.length === 0 || (await readRetry(disk, name)) !== undefined) continue;
         for (const { id, seq } of linesOf(oracle, journal))
-          if (open.some(({ first, last }) => first <= seq && seq <= last)) oracle.history.mayBeTwice.add(id);
-        await writeRetry(disk, name, { seqs: { first: open[0]!.first, last: open.at(-1)!.last } });
+          if (!givesUp && open.some(({ first, last }) => first <= seq && seq <= last))
+            oracle.history.mayBeTwice.add(id);
+        await writeRetry(disk, name, { seqs: { first: open[0]!.first, last: open.at(-1)!.last }, givesUp });
       }
     };
     world.plan(0, 'retry', () => void run().catch((error: Error) => world.note(`  retry: ${error.message}`)), process);

@@ -12,10 +12,16 @@ interface Letter {
 
 const LINE = ',"line":';
 
-/** @returns the whole letters of a file, with their texts: a power cut may leave zeros in the last one, and what follows is torn */
-function* lettersIn(bytes: Buffer = Buffer.alloc(0)): Iterable<readonly [letter: Letter, text: string]> {
-  for (const text of bytes.toString().split('\n').slice(0, -1))
-    if (text.endsWith('}') && !text.includes('\0')) yield [JSON.parse(text), text];
+/**
+ * @returns the whole letters of a file, with their texts and the byte after them: a power cut may leave zeros in the last one, and what
+ *   follows is torn
+ */
+function* lettersIn(bytes: Buffer = Buffer.alloc(0)): Iterable<readonly [letter: Letter, text: string, end: number]> {
+  let end = 0;
+  for (const text of bytes.toString().split('\n').slice(0, -1)) {
+    end += Buffer.byteLength(text) + 1;
+    if (text.endsWith('}') && !text.includes('\0')) yield [JSON.parse(text), text, end];
+  }
 }
 
 function isOpen({ outcome, became }: Letter): boolean {
@@ -49,6 +55,7 @@ export class LettersView {
    * @param isRight whether a line is the one of its journal
    * @param isThere whether the destination has an event
    * @param wasTried whether a request with an event left while the destination could be reached
+   * @param bytesMax of the file with a further event, unless it is the only one, or a person gives it up
    * @returns what is wrong with the letters, if anything is
    */
   refresh(
@@ -56,14 +63,17 @@ export class LettersView {
     isRight: (seq: number, line: string) => boolean = () => true,
     isThere: (seq: number) => boolean = () => true,
     wasTried: (seq: number) => boolean = () => true,
+    bytesMax = Number.POSITIVE_INFINITY,
   ): string | undefined {
     if (bytes === this.#bytes) return undefined;
     this.#bytes = bytes;
     const letters = new Map<number, Letter>();
-    for (const [letter, text] of lettersIn(bytes)) {
+    for (const [letter, text, end] of lettersIn(bytes)) {
       const { outcome, became, line, first = line!.seq, last = first } = letter;
       if (line !== undefined && !isRight(line.seq, text.slice(text.indexOf(LINE) + LINE.length, -1)))
         return `a dead letter has another line of event ${line.seq} than the journal`;
+      if (line !== undefined && end > bytesMax && letters.size > 0 && outcome !== 'skipped')
+        return `a dead letter of event ${line.seq} is beyond the limit of ${bytesMax} bytes`;
       for (let seq = first; seq <= last; seq += 1) {
         // An operator gives up the open letters of a range, and no other event of it.
         if (outcome === 'skipped' && line === undefined && !letters.has(seq)) continue;

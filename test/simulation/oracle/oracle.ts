@@ -369,8 +369,9 @@ export class Oracle {
 
   /** Reads what is new in the durable bytes of a journal and of its dead letters. */
   look(journal: MachineJournal): void {
-    const { disk } = journal;
+    const { disk, machine } = journal;
     const { view, sendsTo } = this.#of(journal);
+    const lettersBytesMax = (machine.config.retainBytes ?? Number.POSITIVE_INFINITY) / 4;
     const isRight = (seq: number, line: string) => view.wasBroken || view.lines.get(seq)?.text === line;
     const problem = view.refresh(disk);
     if (problem !== undefined) this.breaks(`${journal.name}: ${problem}`);
@@ -380,7 +381,13 @@ export class Oracle {
       // What an engine would refuse its sender does not send, and with `"inDoubt": "once"` what a crash leaves is given up at once.
       const wasTried = (seq: number) =>
         'stored' in to || name === ONCE || this.#tried.has(`${hostOf(to)} ${view.lines.get(seq)?.id}`);
-      const wrong = letters.refresh(disk.durableBytes(`dead-${name}.jsonl`), isRight, isThere, wasTried);
+      const wrong = letters.refresh(
+        disk.durableBytes(`dead-${name}.jsonl`),
+        isRight,
+        isThere,
+        wasTried,
+        lettersBytesMax,
+      );
       if (wrong !== undefined) this.breaks(`${journal.name}: ${wrong}`);
     }
   }
