@@ -1,13 +1,4 @@
-/**
- * Breaks each promise on purpose, in a copy of the source, and runs the test that should notice. Exits with 1 if a mutant
- * survives or no longer applies, or if a test fails without a mutant.
- *
- *     mutants.ts                all mutants
- *     mutants.ts token          the mutants whose promise contains the words
- *     mutants.ts --changed      the mutants of source files that differ from the last commit
- *     mutants.ts --since REF    the mutants of source files and tests that differ from another commit
- *         --others N            and N others, which the commit decides
- */
+/** Breaks each promise on purpose, in a copy of the source, and runs the test that should notice. */
 
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -19,6 +10,18 @@ import { each } from '../support/tools.ts';
 import { bundleProgram, type Copy, makeCopy } from './mutants/copy.ts';
 import { allMutants, filesByTest, type Mutant, mutate } from './mutants/mutant.ts';
 import { type Durations, interruptRuns, needsBuild, runTests, type TestRun } from './mutants/test-run.ts';
+
+const USAGE = `npm run test:mutants: breaks each promise on purpose, in a copy of the source, and runs the test that should notice.
+
+  npm run test:mutants                     all mutants
+  npm run test:mutants -- token            the mutants whose promise contains the words
+  npm run test:mutants -- --changed        the mutants of source files that differ from the last commit
+  npm run test:mutants -- --since REF      the mutants of source files and tests that differ from another commit
+      --others N       and N others, which the commit decides
+
+Ends with 1 if a mutant survives or no longer applies, or if a test fails without a mutant, and with 2 for a mistake in the options.
+test/faults/mutants/ has the mutants.
+`;
 
 /**
  * The number of tests at a time. Most tests wait more than they compute. Each one leads a session, and Linux shares the processors
@@ -196,6 +199,7 @@ function describe(file: string, { test, detail }: TestRun & { readonly kind: 'fa
   return `${file}: ${test}${detail === undefined ? '' : ` > ${detail}`}`;
 }
 
+/** @throws Error for a mistake in the options */
 function choose(args: readonly string[]): Mutant[] {
   const { values, positionals } = parseArgs({
     args: [...args],
@@ -242,11 +246,26 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     interruptRuns();
   });
 }
-const chosen = choose(process.argv.slice(2));
-const copies: Copy[] = [];
-try {
-  for (let made = 0; made < Math.min(WORKERS.broken, chosen.length); made += 1) copies.push(await makeCopy());
-  process.exitCode = (await new Runner(chosen, copies).run()) ? 0 : 1;
-} finally {
-  for (const copy of copies) copy.remove();
+
+async function run(args: readonly string[]): Promise<number> {
+  if (args.includes('--help')) {
+    process.stdout.write(USAGE);
+    return 0;
+  }
+  let chosen: readonly Mutant[];
+  try {
+    chosen = choose(args);
+  } catch (error) {
+    process.stderr.write(`${(error as Error).message}; --help lists the options\n`);
+    return 2;
+  }
+  const copies: Copy[] = [];
+  try {
+    for (let made = 0; made < Math.min(WORKERS.broken, chosen.length); made += 1) copies.push(await makeCopy());
+    return (await new Runner(chosen, copies).run()) ? 0 : 1;
+  } finally {
+    for (const copy of copies) copy.remove();
+  }
 }
+
+process.exitCode = await run(process.argv.slice(2));
