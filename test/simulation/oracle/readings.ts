@@ -5,18 +5,31 @@ import type { Delivered } from '../../world/network.ts';
 import type { JournalView, SeenLine } from './journal-view.ts';
 
 const LINE = /\{"seq":(\d+),"id":"[^"]+".*?"crc":"[0-9a-f]{8}"\}/g;
-const KINDS = ['materialization', 'observation'] as const;
+const KINDS = ['materialization', 'observation', 'check'] as const;
 
 /** The newest event of a kind in the state of an asset, with the number of all. */
 interface Latest {
   readonly count: number;
   readonly seq: number;
   readonly partition: string;
+  readonly time: string;
+  /** Of a check, with the number of the last results that are the same. */
+  readonly passed?: boolean;
+  readonly severity?: string;
+  readonly in_a_row?: number;
+}
+
+/** The state of an asset. Clients report one check of each. */
+interface AssetState {
+  readonly asset_key: readonly string[];
+  readonly materialization?: Latest;
+  readonly observation?: Latest;
+  readonly checks: readonly Latest[];
 }
 
 /** The reply of `GET /assets`: what was removed before the state had it is named. */
 interface AssetsReply {
-  readonly assets: readonly { readonly asset_key: readonly string[]; readonly [kind: string]: unknown }[];
+  readonly assets: readonly AssetState[];
   readonly since_seq?: number;
   readonly unseen?: readonly { readonly first: number; readonly last: number }[];
 }
@@ -62,7 +75,8 @@ export class Readings {
       for (const key of new Set([...states.keys(), ...lines.map(({ asset }) => asset)])) {
         const ofAsset = lines.filter(({ asset }) => asset === key);
         const certain = ofAsset.filter(({ seq }) => seq <= arrived && !view.mayHaveLost(seq, seq));
-        const problem = wrongLatest(states.get(key)?.[kind] as Latest | undefined, ofAsset, certain);
+        const state = states.get(key);
+        const problem = wrongLatest(kind === 'check' ? state?.checks[0] : state?.[kind], ofAsset, certain);
         if (problem !== undefined) return `shows a wrong ${kind} of ${key}: ${problem}`;
       }
     }
@@ -85,7 +99,15 @@ function wrongLatest(
   if (latest === undefined) return undefined;
   const newest = certain.at(-1)?.seq ?? 0;
   if (seq < newest) return `event ${seq} is shown as the latest, and ${newest} is there`;
-  return lines.find((line) => line.seq === seq)?.mark === partition ? undefined : `event ${seq} is another one`;
+  const { time, passed, severity, in_a_row: inARow } = latest;
+  const { mark, time: recorded, report } = lines.find((one) => one.seq === seq) ?? {};
+  if (mark !== partition || recorded !== time || report?.passed !== passed || report?.severity !== severity)
+    return `event ${seq} is another one`;
+  const upToIt = lines.filter((one) => one.seq <= seq).sort((a, b) => a.seq - b.seq);
+  if (inARow === undefined || count !== upToIt.length) return undefined;
+  const others = upToIt.findLastIndex((one) => one.report.passed !== passed);
+  const same = upToIt.length - 1 - others;
+  return inARow === same ? undefined : `${inARow} in a row are shown, and it is ${same}`;
 }
 
 function isAbout({ method, target }: Delivered, path: string): boolean {
