@@ -157,10 +157,10 @@ test('while reports arrive every reading waits for its turn', async (t) => {
     asked.then(() => answered.push(target)).catch(() => {}); // aborted
     return asked;
   };
-  await service.report('a');
   const beganMs = performance.now();
-  await ask('/metrics'); // by what was saved
+  await ask('/metrics'); // before reports arrive
   let slowestMs = Math.max(100, performance.now() - beganMs);
+  await service.report('a');
   const isAnswered = async (asked: Promise<unknown>) => {
     const askedMs = performance.now();
     const isIt = await Promise.race([asked.then(() => true), sleep(10 * slowestMs, false)]);
