@@ -501,17 +501,19 @@ export class Oracle {
     return undefined;
   }
 
-  /** By the id of a journal that was always compared with a hub: the last event of it that the hub has. */
+  /** By the id of a journal that was always compared with a hub: the last event of it that the hub has confirmed. */
   lastAt(hub: MachineJournal): Map<string, number> {
     const events = this.#eventsAt(hub);
     const last = new Map<string, number>();
     for (const { journal, sendsTo } of this.#watched.values()) {
       const source = sourceOf(journal);
-      const seq = lastOf(source, events);
-      const isCompared = sendsTo.some(
+      const compared = sendsTo.find(
         ({ to, apartUntil, comparedSeq }) => to === hub && apartUntil === undefined && comparedSeq === 0,
       );
-      if (isCompared && source !== undefined && seq > 0) last.set(source, seq);
+      // Lines can be on the disk of the hub before it has synced them, and said so.
+      const confirmedSeq = compared && readCursor(journal.disk, compared.name)?.seq;
+      const seq = Math.min(lastOf(source, events), confirmedSeq ?? 0);
+      if (source !== undefined && seq > 0) last.set(source, seq);
     }
     return last;
   }
