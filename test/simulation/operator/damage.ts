@@ -13,6 +13,13 @@ export interface Damage {
   readonly seqs: ReadonlySet<number>;
   /** Whether a start has to refuse: it reads the last file, and where each file before it ends. `verify` reads all. */
   readonly isSeen: boolean;
+  /** A file that is removed as a whole. */
+  readonly missing?: MissingFile;
+}
+
+export interface MissingFile {
+  readonly name: string;
+  readonly bytes: Buffer;
 }
 
 /** Lines that are cut out besides one. */
@@ -36,7 +43,7 @@ export function breakJournal(disk: SimulatedDisk, chance: Chance): Damage | unde
   const kind = chance.oneOf(['change', 'cut', 'remove'] as const);
   if (kind === 'remove' && !isLast) {
     files.delete(name);
-    return { files, seqs: new Set(lines.map(({ seq }) => seq)), isSeen: true };
+    return { files, seqs: new Set(lines.map(({ seq }) => seq)), isSeen: true, missing: { name, bytes } };
   }
   // After a crash a bad end is what a crash leaves, and is cut off; a single line after a lost one has no proof.
   const end = isLast && !wasClean ? lines.length - 3 : lines.length - 1;

@@ -18,10 +18,18 @@ import { failingCall, SimulatedDisk } from '../../world/simulated-disk.ts';
 import { Incarnation, type World } from '../../world/time.ts';
 import type { OperatorKind } from '../faults.ts';
 import type { Machine, MachineJournal, Work } from '../machine.ts';
-import { JournalView } from '../oracle/journal-view.ts';
+import { firstSeqOf, JournalView, markedIn } from '../oracle/journal-view.ts';
 import type { Oracle } from '../oracle/oracle.ts';
 import { checkBackup, checkLetters, checkRepaired, openLetters } from './checks.ts';
-import { breakJournal, changedMarker, changeKeys, type Damage, damageCursor, refusedCopy } from './damage.ts';
+import {
+  breakJournal,
+  changedMarker,
+  changeKeys,
+  type Damage,
+  damageCursor,
+  type MissingFile,
+  refusedCopy,
+} from './damage.ts';
 import { filesOf } from './folder.ts';
 import { WaysOut } from './ways-out.ts';
 
@@ -59,6 +67,8 @@ const CLONE_MS = 15_000;
 const TRIES_MAX = 20;
 /** The mean time from a copy to the restore that it was made for. */
 const AFTER_COPY_MS = 1_500;
+/** The mean time from a repair until a file is found that it lacked. */
+const FOUND_MS = 8_000;
 /** The mean time for which what was restored reaches no other service, and what was recorded before is recorded again as another event. */
 const CUT_OFF_MS = 8_000;
 
@@ -320,7 +330,26 @@ export class Operator {
     checkRepaired(oracle, journal, damage.seqs, after.lost);
     this.#damages.delete(journal);
     count('repair');
+    if (damage.missing !== undefined) this.#findAgain(journal, damage.missing);
     if (this.#chance.happens(0.5)) this.#leaveAlone(journal.machine);
+  }
+
+  /** In half of the cases a file that was lost is found a while after the repair, and put back. */
+  #findAgain(journal: MachineJournal, { name, bytes }: MissingFile): void {
+    const { world, oracle } = this.#parts;
+    const { machine, folder } = journal;
+    const chance = world.chance(`find ${name} of ${journal.name}`);
+    if (chance.happens(0.5)) return;
+    const restores = oracle.restoresOf(journal);
+    const putBack = async () => {
+      const { disk } = journal;
+      const names = disk.names();
+      const isOther = oracle.restoresOf(journal) > restores || names.includes(name);
+      if (isOther || markedIn(names) >= firstSeqOf(name)) return;
+      machine.disk.exchange(folder, new Map([...filesOf(disk), [name, bytes]]));
+    };
+    const find = () => this.#isFree(machine) && this.#stopFor(journal, chance, putBack);
+    world.plan(chance.exponentialMs(FOUND_MS), 'a lost file is found', find, null);
   }
 
   /** It starts a second time before others reach it again: what a hub asks for after a repair is still known then. */
