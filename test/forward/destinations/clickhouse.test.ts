@@ -6,13 +6,13 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { type Limits, limits as standard } from '../../../src/config/limits.ts';
 import { openClickhouse } from '../../../src/forward/destinations/clickhouse/clickhouse.ts';
-import type { AskableDestination, Opening, Sent } from '../../../src/forward/destinations/destination.ts';
+import type { AskableDestination, Batch, Opening, Sent } from '../../../src/forward/destinations/destination.ts';
 import type { Line } from '../../../src/journal/look/reading.ts';
 import { sampledCalls } from '../../support/long.ts';
 import type { PlainEvent } from '../../support/plain-event.ts';
 import { freePort, newFolder } from '../../support/program.ts';
 import { linesOf } from '../../support/sent-lines.ts';
-import { done, exception, Table } from '../../world/clickhouse.ts';
+import { done, exception, positionIn, Table } from '../../world/clickhouse.ts';
 import type { Scripted } from '../../world/http.ts';
 import { type Got, startScripted } from '../../world/http-server.ts';
 
@@ -308,6 +308,28 @@ test('a server that knows a token and does not have its rows, since it was kille
   assert.equal(table.tokens.size, 4);
 });
 
+test('such a token is noticed also if a server that lags lets other inserts come before it [clickhouse-9]', async (t) => {
+  const table = new Table();
+  const [first, second] = plainLines(2).map((line) => batch([line])) as [Batch, Batch];
+  // The second insert kills the server, and the ask after it gets what a server says that lags.
+  const { url } = await startScripted(t, (got, count) => {
+    if (count === 3) table.tokens.add(`2026-11 ${SOURCE}:${second.lines[0]!.event.id}:${second.lines[0]!.event.id}`);
+    if (count === 3) return undefined;
+    return count === 4 ? positionIn([], SOURCE) : table.answer(got);
+  });
+  const destination = open(t, new URL(url).host);
+  const kinds: string[] = [];
+  const send = async (one: Batch) => kinds.push((await destination.send(one, NEVER)).kind);
+  await send(first); // with a look whether it is there, since a process before this one could have sent it
+  await send(second);
+  kinds.push((await destination.ask(NEVER)).kind);
+  for (const one of [first, second]) await send(one);
+  assert.deepEqual(kinds, ['recorded', 'again', 'at', 'recorded', 'again']);
+  await destination.ask(NEVER);
+  await send(second);
+  assert.deepEqual(table.stored, ['1', '2']);
+});
+
 test('an insert has at most 10,000 lines, and fewer if a proxy takes no larger requests', async (t) => {
   let table = new Table();
   let rowsMax = 20_000;
@@ -346,7 +368,8 @@ test('hosts are tried in turn: an ask tries each of them, and an insert the next
   const kinds = [];
   for (let round = 0; round < 3; round += 1) kinds.push((await destination.send(batch(plainLines(3, 4)), NEVER)).kind);
   assert.deepEqual(kinds, ['again', 'again', 'recorded']);
+  assert.equal(first.got.length, 3, 'the insert that had failed, and a look whether it is there');
   isDown[0] = true;
   assert.equal((await destination.ask(NEVER)).kind, 'again');
-  assert.deepEqual([first.got.length, second.got.length], [3, 6], 'each was asked once');
+  assert.deepEqual([first.got.length, second.got.length], [4, 6], 'each was asked once');
 });

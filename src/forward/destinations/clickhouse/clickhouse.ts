@@ -29,6 +29,8 @@ class Clickhouse implements AskableDestination {
   #current = 0;
   /** Whether the next insert might be a repeated one. */
   #mayBeRepeated = true;
+  /** The last event of inserts that failed: a server might know their tokens. 0 if none has. */
+  #failedSeq = 0;
   /** A token that the server knows although it does not have the rows. */
   #tokenInVain: string | undefined;
   /** One of so many lines is bad; the first of them has this id. */
@@ -107,8 +109,13 @@ class Clickhouse implements AskableDestination {
     };
     const rows = withMembers(lines, `"source":"${source}","deployment":"${deployment}",`);
     const answer = await this.#call(parameters, signal, rows);
-    if (answer.kind !== 'done') return answer;
-    if (this.#mayBeRepeated && !isInVain) {
+    if (answer.kind === 'bad rows' || answer.kind === 'too large') return answer;
+    if (answer.kind !== 'done') {
+      this.#failedSeq = Math.max(this.#failedSeq, last.seq);
+      return answer;
+    }
+    // A server that lags says less than there is, so that other inserts may come before the one that failed.
+    if ((this.#mayBeRepeated || last.seq <= this.#failedSeq) && !isInVain) {
       // A server that was killed in an insert might know its token and not have its rows: some versions write the token first.
       const at = await this.#position(signal);
       if (at.kind !== 'at') return at;
@@ -118,6 +125,7 @@ class Clickhouse implements AskableDestination {
       }
     }
     this.#mayBeRepeated = false;
+    if (last.seq >= this.#failedSeq) this.#failedSeq = 0;
     this.#tokenInVain = undefined;
     return answer;
   }
