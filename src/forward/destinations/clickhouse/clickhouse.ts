@@ -109,12 +109,12 @@ class Clickhouse implements AskableDestination {
     };
     const rows = withMembers(lines, `"source":"${source}","deployment":"${deployment}",`);
     const answer = await this.#call(parameters, signal, rows);
-    if (answer.kind === 'bad rows' || answer.kind === 'too large') return answer;
     if (answer.kind !== 'done') {
-      this.#failedSeq = Math.max(this.#failedSeq, last.seq);
+      const isStoredNowhere = answer.kind === 'bad rows' || answer.kind === 'too large';
+      if (!isStoredNowhere) this.#failedSeq = Math.max(this.#failedSeq, last.seq);
       return answer;
     }
-    // A server that lags says less than there is, so that other inserts may come before the one that failed.
+    // After the answer of a lagging server, earlier events are inserted again before a failed insert is repeated.
     if ((this.#mayBeRepeated || last.seq <= this.#failedSeq) && !isInVain) {
       // A server that was killed in an insert might know its token and not have its rows: some versions write the token first.
       const at = await this.#position(signal);
