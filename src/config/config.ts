@@ -23,7 +23,7 @@ import {
 } from './options.ts';
 
 /** The version in `package.json`. */
-export const version = '0.3.0';
+export const version = '0.4.0';
 
 /** From the most to the least severe. */
 export const logLevels = ['error', 'warn', 'info', 'debug'] as const;
