@@ -12,7 +12,7 @@ import { listen as standardListen } from './http/socket/listener.ts';
 import { type Disk, openDisk as standardOpenDisk } from './journal/disk.ts';
 import { type SpaceWatch, watchSpace } from './journal/free-space.ts';
 import { KeyMemory } from './journal/keys/memory.ts';
-import { createLockRota, lockFolder as standardLockFolder } from './journal/lock.ts';
+import { createLockRota, lockFolder as standardLockFolder } from './journal/lock/lock.ts';
 import { DamagedError } from './journal/open/recovery.ts';
 import { OwnProgress } from './journal/progress.ts';
 import { AssetReadings } from './reading/assets.ts';

@@ -158,17 +158,21 @@ test('the file system, sockets and the clock are reached by few files', () => {
     'node:fs': [
       'config/descriptors.ts',
       'config/files.ts',
+      'journal/copy.ts',
       'journal/disk.ts',
       'journal/entry.ts',
-      'journal/lock.ts',
+      'journal/lock/address.ts',
+      'journal/lock/lock.ts',
       'journal/open/owner.ts',
       'test-mode/own-folder.ts',
     ],
     'node:fs/promises': [
       'config/files.ts',
+      'journal/copy.ts',
       'journal/disk.ts',
       'journal/entry.ts',
-      'journal/lock.ts',
+      'journal/lock/lock.ts',
+      'journal/open/mount.ts',
       'journal/open/owner.ts',
     ],
     'node:http': ['client/connection.ts', 'client/proxy.ts', 'http/socket/node-classes.ts', 'http/socket/replies.ts'],
@@ -182,7 +186,7 @@ test('the file system, sockets and the clock are reached by few files', () => {
       'http/socket/listener.ts',
       'http/socket/node-classes.ts',
       'http/socket/streams.ts',
-      'journal/lock.ts',
+      'journal/lock/protocol.ts',
     ],
   };
   for (const [module, paths] of Object.entries(allowed)) {
@@ -204,6 +208,12 @@ test('the file system, sockets and the clock are reached by few files', () => {
   }
 });
 
+test('one file asks on which system the program runs', () => {
+  const asking = /process\.platform|import \{[^}]*\bplatform\b[^}]*\} from 'node:os'/;
+  const users = [...sources].filter(([, text]) => asking.test(text)).map(([path]) => path);
+  assert.deepEqual(users, ['config/platform.ts']);
+});
+
 /** They follow a link, which the user of a folder may have put there. */
 const FOLLOWING =
   /^(open|opendir|stat|readFile|writeFile|appendFile|copyFile|cp|truncate|chmod|chown|utimes|create\w+Stream)(Sync)?$/;
@@ -218,9 +228,10 @@ test('of a folder with a journal one file opens the files, and follows no link',
     if (following.length > 0) used[path] = following;
   }
   assert.deepEqual(used, {
-    'journal/disk.ts': ['copyFile', 'readFile'], // of descriptors, and of /proc
+    'journal/copy.ts': ['copyFile'], // of descriptors
     'journal/entry.ts': ['openSync', 'open'],
-    'journal/lock.ts': ['openSync'], // of the folder
+    'journal/lock/address.ts': ['openSync'], // of the folder
+    'journal/open/mount.ts': ['readFile'], // of /proc
     'journal/open/owner.ts': ['chownSync', 'openSync'], // of a socket: O_PATH, with O_NOFOLLOW
   });
   const opened = [...(sources.get('journal/entry.ts') ?? '').matchAll(/\bopen\((.*?)[,)]\s(.*?)[,)]/g)];
@@ -284,7 +295,9 @@ test('the folder of a deployment is computed in one place', () => {
   const joining = [...sources]
     .filter(([, text]) => /\bjoin\([^(),]+, (?:deployment|name)\b/.test(text))
     .map(([path]) => path);
-  const files = joining.filter((path) => !/^journal\/(disk|entry|lock)\.ts$|^journal\/open\/owner\.ts$/.test(path)); // names of files
+  const files = joining.filter(
+    (path) => !/^journal\/(disk|entry)\.ts$|^journal\/lock\/|^journal\/open\/owner\.ts$/.test(path),
+  ); // names of files
   assert.deepEqual(files, ['config/config.ts']);
 });
 

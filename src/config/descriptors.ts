@@ -2,9 +2,11 @@
 
 import { readFileSync } from 'node:fs';
 import type { Limits } from './limits.ts';
+import { platform } from './platform.ts';
 
 /** @returns the limit of the process, which Node raises to the hard limit at its start; undefined on systems other than Linux */
 export function readDescriptorsMax(): number | undefined {
+  if (!platform.isLinux) return undefined;
   try {
     const max = Number(/^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'latin1'))?.[1]);
     return Number.isNaN(max) ? undefined : max;

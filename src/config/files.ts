@@ -8,6 +8,7 @@ import { addAbortSignal, type Readable } from 'node:stream';
 import { isUtf16 } from '../event/json-mistakes.ts';
 import { fileQueue } from './file-queue.ts';
 import type { Limits } from './limits.ts';
+import { platform } from './platform.ts';
 
 /**
  * Finds out whether two paths name the same folder, or the second one a folder inside the first, also through symbolic links.
@@ -117,7 +118,7 @@ export async function readToken(
     throw new Error(`${path} does not contain one ${what}; write the ${what} alone, on one line of ASCII`);
   }
   // On Windows the mode says nothing about access: it is the same for every file.
-  return { token, exposed: process.platform !== 'win32' && (mode & READ_BY_OTHERS) !== 0 };
+  return { token, exposed: !platform.isWindows && (mode & READ_BY_OTHERS) !== 0 };
 }
 
 /**
@@ -160,7 +161,7 @@ export function fileVersion(path: string, ms: number, signal?: AbortSignal): Pro
  * @throws the error of a system call
  */
 export async function otherWriters(path: string, ownGroup = process.getgid?.()): Promise<OtherWriters | undefined> {
-  if (process.platform === 'win32') return undefined;
+  if (platform.isWindows) return undefined;
   const { mode, gid } = await stat(path);
   if ((mode & WRITTEN_BY_OTHERS) !== 0) return { kind: 'every user' };
   const byGroup = (mode & WRITTEN_BY_GROUP) !== 0 && gid !== ROOT && gid !== ownGroup;

@@ -13,7 +13,7 @@ import { type Disk, isFull, lacksDescriptors } from '../journal/disk.ts';
 import type { AssetHooks, JournalHooks } from '../journal/hooks.ts';
 import { Journal } from '../journal/journal.ts';
 import type { KeyMemory } from '../journal/keys/memory.ts';
-import { InUseError, type Lock, type LockFolder, type LockRota } from '../journal/lock.ts';
+import { InUseError, type Lock, type LockFolder, type LockRota } from '../journal/lock/lock.ts';
 import { DamagedError } from '../journal/open/recovery.ts';
 import type { FreshLines } from '../journal/progress.ts';
 import { type Backlog, overload } from '../journal/queue-entry.ts';

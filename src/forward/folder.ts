@@ -2,7 +2,7 @@
 
 import type { Limits } from '../config/limits.ts';
 import type { ReadableDisk } from '../journal/disk.ts';
-import type { Durable } from '../journal/lock.ts';
+import type { Durable } from '../journal/lock/protocol.ts';
 import { readJournal } from '../journal/look/reader.ts';
 import type { Line } from '../journal/look/reading.ts';
 import { lastLine } from '../journal/open/scan.ts';

@@ -6,32 +6,27 @@
  */
 
 import { constants, fdatasync, lstatSync, write } from 'node:fs';
-import {
-  access,
-  copyFile,
-  type FileHandle,
-  mkdir,
-  readdir,
-  readFile,
-  realpath,
-  rename,
-  statfs,
-  unlink,
-} from 'node:fs/promises';
+import { access, type FileHandle, mkdir, readdir, statfs } from 'node:fs/promises';
 import { constants as osConstants } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { type OtherWriters, otherWriters } from '../config/files.ts';
+import { type Platform, platform } from '../config/platform.ts';
+import { copyBytes } from './copy.ts';
 import {
   basePath,
   closeOnFailure,
-  FILE_MODE,
+  isSameFile,
   listWithoutLinks,
   makeFile,
   openFolder,
   openRegular,
+  removeFile,
+  removeGone,
+  renameFile,
   sizeOf,
+  syncEntries,
 } from './entry.ts';
-import { type Mount, mountOf } from './open/mount.ts';
+import { findMount, type Mount } from './open/mount.ts';
 import { entryPath, giveToOwner, heirIn, unlessImpossible } from './open/owner.ts';
 import { type Space, spaceOf, unlessUnsupported } from './space.ts';
 
@@ -200,37 +195,36 @@ export const READ_CHUNK_BYTES = 256 * 1024;
 /**
  * Opens nothing yet.
  * @param path of the folder, which need not exist yet: see `prepare`
- * @param syncingWrites whether an append is one `O_DSYNC` write instead of a write and `fdatasync`, which saves one call in the
- *   thread pool. On systems other than Linux `O_DSYNC` is missing, or does not reach stable storage
+ * @param system on Linux an append is one `O_DSYNC` write instead of a write and `fdatasync`, which saves one call in the thread
+ *   pool. On other systems `O_DSYNC` is missing, or does not reach stable storage
  * @param readBytes size of the chunks of `read`: smaller for a program that reads many journals at a time
  */
-export function openDisk(
-  path: string,
-  syncingWrites = process.platform === 'linux',
-  readBytes: number = READ_CHUNK_BYTES,
-): Disk {
+export function openDisk(path: string, system: Platform = platform, readBytes: number = READ_CHUNK_BYTES): Disk {
   const folder = resolve(path);
-  const logFlags = syncingWrites ? constants.O_WRONLY | constants.O_DSYNC : constants.O_WRONLY;
+  const logFlags = system.isLinux ? constants.O_WRONLY | constants.O_DSYNC : constants.O_WRONLY;
 
   return {
     folder,
-    prepare: () => makeFolder(folder),
+    prepare: async () => {
+      await makeFolder(folder, system);
+      if (system.isWindows) await removeGone(folder);
+    },
     list: (refusesLinks = false) => (refusesLinks ? listWithoutLinks(folder) : readdir(folder)),
     size: (name) => sizeOf(join(folder, name)),
     read: (name, start = 0, end = Number.POSITIVE_INFINITY, options = {}) =>
       readChunks(join(folder, name), start, end, { chunkBytes: readBytes, ...options }),
-    create: async (name) => newFile(await createFile(folder, name, constants.O_WRONLY), name),
-    createLog: async (name) => logFile(await createFile(folder, name, logFlags), folder, name, syncingWrites),
-    openLog: async (name) => logFile(await openRegular(join(folder, name), logFlags), folder, name, syncingWrites),
-    openSlots: async (name) => slotFile(await openOrCreate(folder, name), name),
-    copyFrom: (source, name, to) => copyInto(folder, to, join(source.folder, name)),
-    replace: (name, bytes) => replaceFile(folder, name, bytes),
-    createFolder: (name) => makeFolder(join(folder, name)),
-    rename: (from, to) => rename(join(folder, from), join(folder, to)),
-    remove: (name) => unlink(join(folder, name)),
-    syncFolder: () => syncEntries(folder),
+    create: async (name) => newFile(await createFile(folder, name, constants.O_WRONLY, system), name),
+    createLog: async (name) => logFile(await createFile(folder, name, logFlags, system), folder, name, system),
+    openLog: async (name) => logFile(await openRegular(join(folder, name), logFlags), folder, name, system),
+    openSlots: async (name) => slotFile(await openOrCreate(folder, name, system), name),
+    copyFrom: (source, name, to) => copyInto(folder, to, join(source.folder, name), system),
+    replace: (name, bytes) => replaceFile(folder, name, bytes, system),
+    createFolder: (name) => makeFolder(join(folder, name), system),
+    rename: (from, to) => renameFile(join(folder, from), join(folder, to), system),
+    remove: (name) => removeFile(join(folder, name), system),
+    syncFolder: () => syncFolder(folder, system),
     space: () => statfs(folder).then(spaceOf, unlessUnsupported),
-    mount: () => findMount(folder),
+    mount: () => findMount(folder, system),
     otherWriters: () => otherWriters(folder),
   };
 }
@@ -246,25 +240,25 @@ export async function writeWhole(file: NewFile, bytes: Buffer, position: number)
   return written;
 }
 
-async function createFile(folder: string, name: string, flags: number): Promise<FileHandle> {
+async function createFile(folder: string, name: string, flags: number, system: Platform): Promise<FileHandle> {
   const path = join(folder, name);
   // Opened before the file is created, so that EMFILE is thrown before anything is changed.
   const entries = await openFolder(dirname(path), name.includes('/') ? constants.O_NOFOLLOW : 0);
   try {
     const handle = await makeFile(join(await basePath(dirname(path), entries), basename(path)), flags, path);
     await closeOnFailure(handle, () => giveToOwner(handle, entries)).catch(throwSyncError);
-    await closeOnFailure(handle, () => entries.sync()).catch(throwSyncError);
+    await closeOnFailure(handle, () => syncEntries(entries, system)).catch(throwSyncError);
     return handle;
   } finally {
     await entries.close();
   }
 }
 
-async function replaceFile(folder: string, name: string, bytes: Buffer): Promise<void> {
+async function replaceFile(folder: string, name: string, bytes: Buffer, system: Platform): Promise<void> {
   const entries = await openFolder(folder);
   try {
     const path = join(await basePath(folder, entries), name);
-    await unlink(`${path}.new`).catch(unlessAbsent(undefined)); // left by a crash, or created by another user
+    await removeFile(`${path}.new`, system).catch(unlessAbsent(undefined)); // left by a crash, or created by another user
     const handle = await makeFile(`${path}.new`, constants.O_WRONLY, join(folder, `${name}.new`));
     try {
       await giveToOwner(handle, entries);
@@ -272,22 +266,20 @@ async function replaceFile(folder: string, name: string, bytes: Buffer): Promise
     } finally {
       await handle.close();
     }
-    await rename(`${path}.new`, path);
+    await renameFile(`${path}.new`, path, system);
   } finally {
     await entries.close();
   }
 }
 
-async function copyInto(folder: string, name: string, from: string): Promise<void> {
+async function copyInto(folder: string, name: string, from: string, system: Platform): Promise<void> {
   const source = await openRegular(from, constants.O_RDONLY);
   try {
-    const copy = await createFile(folder, name, constants.O_WRONLY);
+    const copy = await createFile(folder, name, constants.O_WRONLY, system);
     try {
-      const to = entryPath(join(folder, name), copy.fd);
-      await copyFile(entryPath(from, source.fd), to, constants.COPYFILE_FICLONE);
-      await copy.chmod(FILE_MODE); // `copyFile` copied the mode of the source
+      await copyBytes(source, from, copy, join(folder, name), system);
     } catch (error) {
-      await unlink(join(folder, name)).catch(() => {}); // the first error is reported
+      await removeFile(join(folder, name), system).catch(() => {}); // the first error is reported
       throw error;
     } finally {
       await copy.close();
@@ -301,18 +293,18 @@ function throwSyncError(error: Error): never {
   throw new SyncError(error);
 }
 
-async function openOrCreate(folder: string, name: string): Promise<FileHandle> {
+async function openOrCreate(folder: string, name: string, system: Platform): Promise<FileHandle> {
   try {
     const handle = await openRegular(join(folder, name), constants.O_WRONLY);
     // The process that created the file, or wrote to it, might have died before its sync.
     await closeOnFailure(handle, async () => {
-      await syncEntries(folder);
+      await syncFolder(folder, system);
       await syncData(handle);
     });
     return handle;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-    return createFile(folder, name, constants.O_WRONLY);
+    return createFile(folder, name, constants.O_WRONLY, system);
   }
 }
 
@@ -340,12 +332,12 @@ function newFile(handle: FileHandle, name: string): NewFile {
   };
 }
 
-async function logFile(handle: FileHandle, folder: string, name: string, syncingWrites: boolean): Promise<LogFile> {
+async function logFile(handle: FileHandle, folder: string, name: string, system: Platform): Promise<LogFile> {
   const path = join(folder, name);
   const own = await closeOnFailure(handle, () => handle.stat({ bigint: true }));
   return {
     name,
-    append: syncingWrites
+    append: system.isLinux
       ? (bytes, end) => writeAt(handle, bytes, end).catch((error) => throwClassified(handle, end, error))
       : (bytes, end) => writeThenSync(handle, bytes, end),
     truncate: async (bytes) => {
@@ -354,7 +346,7 @@ async function logFile(handle: FileHandle, folder: string, name: string, syncing
     },
     sizeInFolder: () => {
       const current = lstatSync(path, { bigint: true, throwIfNoEntry: false });
-      return current?.ino === own.ino && current.dev === own.dev ? Number(current.size) : undefined;
+      return current !== undefined && isSameFile(current, own, system) ? Number(current.size) : undefined;
     },
     close: () => handle.close(),
   };
@@ -412,7 +404,7 @@ async function* readChunks(
 }
 
 /** Does not use mkdir's `recursive`, which never returns under /proc and does not report all parents that it created. */
-async function makeFolder(folder: string): Promise<void> {
+async function makeFolder(folder: string, system: Platform): Promise<void> {
   const parent = dirname(folder);
   try {
     await mkdir(folder, FOLDER_MODE);
@@ -420,15 +412,15 @@ async function makeFolder(folder: string): Promise<void> {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'EEXIST') {
       // The process that created it might have died before the entry was durable. An unreadable parent is ignored.
-      await syncEntries(parent).catch(() => {});
+      await syncFolder(parent, system).catch(() => {});
       return;
     }
     if (code !== 'ENOENT' || (await exists(parent))) throw error;
-    await makeFolder(parent);
-    return makeFolder(folder);
+    await makeFolder(parent, system);
+    return makeFolder(folder, system);
   }
   await giveFolderToOwner(parent, folder);
-  await syncEntries(parent); // the new folder is an entry of its parent
+  await syncFolder(parent, system); // the new folder is an entry of its parent
 }
 
 async function giveFolderToOwner(parent: string, folder: string): Promise<void> {
@@ -445,15 +437,6 @@ async function giveFolderToOwner(parent: string, folder: string): Promise<void> 
   }
 }
 
-async function findMount(folder: string): Promise<Mount | undefined> {
-  if (process.platform !== 'linux') return undefined;
-  try {
-    return mountOf(await readFile('/proc/self/mountinfo', 'utf8'), await realpath(folder));
-  } catch {
-    return undefined; // a container can hide /proc; the result is used for a warning only
-  }
-}
-
 function exists(path: string): Promise<boolean> {
   return access(path).then(
     () => true,
@@ -461,7 +444,8 @@ function exists(path: string): Promise<boolean> {
   );
 }
 
-async function syncEntries(folder: string): Promise<void> {
+async function syncFolder(folder: string, system: Platform): Promise<void> {
+  if (system.isWindows) return; // see `syncEntries`
   const handle = await openFolder(folder);
   await closeOnFailure(handle, () => handle.sync());
   await handle.close();

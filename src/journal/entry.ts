@@ -1,11 +1,14 @@
 /**
- * The only file that opens files of a folder. It follows no links: otherwise root would read or write the target of any link that
- * an attacker puts into the folder of another user. The path of the folder may contain links.
+ * Opens, renames and removes the files of a folder; the only file that opens them. It follows no links: otherwise root would read
+ * or write the target of any link that an attacker puts into the folder of another user. The path of the folder may contain links.
  */
 
-import { closeSync, constants, fstatSync, openSync, readdirSync } from 'node:fs';
-import { type FileHandle, lstat, open, readdir } from 'node:fs/promises';
-import { join } from 'node:path';
+import { randomUUID } from 'node:crypto';
+import { type BigIntStats, closeSync, constants, fstatSync, openSync, readdirSync } from 'node:fs';
+import { type FileHandle, lstat, open, readdir, rename, unlink } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Platform } from '../config/platform.ts';
 import { entryPath, heirIn } from './open/owner.ts';
 import { contentsOf, isOwnName } from './segments.ts';
 
@@ -52,9 +55,12 @@ export function openFolder(path: string, flags = 0): Promise<FileHandle> {
   return open(path, constants.O_RDONLY | constants.O_DIRECTORY | flags);
 }
 
-/** With O_NONBLOCK the error is ENXIO for a socket, and for a FIFO without a reader; otherwise the open of a FIFO would wait. */
+/**
+ * With O_NONBLOCK the error is ENXIO for a socket (EOPNOTSUPP on macOS), and for a FIFO without a reader; otherwise the open of a
+ * FIFO would wait.
+ */
 function toOpenError(error: NodeJS.ErrnoException, path: string, shownPath: string): Error {
-  if (error.code === 'ENXIO') return new IrregularFileError(shownPath);
+  if (error.code === 'ENXIO' || error.code === 'EOPNOTSUPP') return new IrregularFileError(shownPath);
   if (error.code === 'ELOOP' || error.code === 'EMLINK') return new LinkError(shownPath); // EMLINK on FreeBSD
   error.message = error.message.replace(path, () => shownPath);
   return error;
@@ -115,5 +121,59 @@ export async function closeOnFailure<Value>(handle: FileHandle, act: () => Promi
   } catch (error) {
     await handle.close();
     throw error;
+  }
+}
+
+/** Whether two states are of one file. Only the inode counts on Windows: Node 22.12 and 24.0 give a path another `dev`. */
+export function isSameFile(a: BigIntStats, b: BigIntStats, { isWindows }: Platform): boolean {
+  return a.ino === b.ino && (isWindows || a.dev === b.dev);
+}
+
+/**
+ * Makes new, renamed and removed names of a folder durable. Windows cannot sync a folder: NTFS logs names in order, and the next
+ * sync of any file writes this log.
+ */
+export async function syncEntries(entries: FileHandle, { isWindows }: Platform): Promise<void> {
+  if (!isWindows) await entries.sync();
+}
+
+/** Replaces an existing file atomically. @throws the error of the system call */
+export function renameFile(from: string, to: string, system: Platform): Promise<void> {
+  return system.isWindows ? patiently(() => rename(from, to)) : rename(from, to);
+}
+
+/**
+ * Removes a file. On Windows the name of a removed file stays in use while a process has the file open, so the file gets another
+ * name first.
+ * @throws the error of the system call
+ */
+export async function removeFile(path: string, system: Platform): Promise<void> {
+  if (!system.isWindows) return unlink(path);
+  const gone = join(dirname(path), `${GONE}${randomUUID()}`);
+  await patiently(() => rename(path, gone));
+  await patiently(() => unlink(gone)).catch(() => {}); // the next start removes it
+}
+
+/** Removes the files that a process has renamed to remove them, and could not remove before it ended. */
+export async function removeGone(folder: string): Promise<void> {
+  for (const name of await readdir(folder)) if (name.startsWith(GONE)) await unlink(join(folder, name)).catch(() => {}); // it is still open; the next start tries again
+}
+
+const GONE = '.gone-';
+/** Time for a virus scanner or an indexer that has a file open, and the pause between two attempts. */
+const PATIENCE_MS = 1_000;
+const PATIENCE_PAUSE_MS = 20;
+const HELD_OPEN: ReadonlySet<string | undefined> = new Set(['EPERM', 'EACCES', 'EBUSY']);
+
+/** Repeats a change that fails on Windows while another process has the file open. */
+async function patiently(change: () => Promise<void>): Promise<void> {
+  const untilMs = performance.now() + PATIENCE_MS;
+  for (;;) {
+    try {
+      return await change();
+    } catch (error) {
+      if (!HELD_OPEN.has((error as NodeJS.ErrnoException).code) || performance.now() > untilMs) throw error;
+      await sleep(PATIENCE_PAUSE_MS);
+    }
   }
 }

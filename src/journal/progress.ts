@@ -8,7 +8,7 @@ import { Defect } from '../config/defect.ts';
 import type { Limits } from '../config/limits.ts';
 import { Waiters } from '../config/waiters.ts';
 import { markOf } from './entry.ts';
-import { type AskLimits, askHolder, type Durable } from './lock.ts';
+import { type AskLimits, askHolder, type Durable } from './lock/protocol.ts';
 
 /** Lines that the writer has just made durable: the last ones of their file. */
 export interface FreshLines {

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from '../config/limits.ts';
 import { type Disk, unlessAbsent } from './disk.ts';
 import { readSmall } from './file-io.ts';
-import { type AskLimits, holderOf } from './lock.ts';
+import { type AskLimits, holderOf } from './lock/protocol.ts';
 
 export class RequestFile {
   readonly #name: string;

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { exitCodes } from '../config/exit-codes.ts';
 import type { Limits } from '../config/limits.ts';
 import { type Disk, describe, isFull } from '../journal/disk.ts';
-import { InUseError, type Lock, type LockFolder } from '../journal/lock.ts';
+import { InUseError, type Lock, type LockFolder, UnlockableError } from '../journal/lock/lock.ts';
 import { hazardOf } from '../journal/open/mount.ts';
 import type { Notices } from '../telemetry/log.ts';
 import { exitCodeOf, StartError } from './start-error.ts';
@@ -108,7 +108,8 @@ export class DataFolder {
 
 function lockFailed(folder: string, error: Error): StartError {
   if (error instanceof InUseError) return new StartError(exitCodes.inUse, error.message);
-  return folderFailed(`the data folder ${folder} cannot be used`, error, 'make it writable');
+  const advice = error instanceof UnlockableError ? 'move it' : 'make it writable';
+  return folderFailed(`the data folder ${folder} cannot be used`, error, advice);
 }
 
 /** @param advice for a mistake of the operator, such as `make it writable` */

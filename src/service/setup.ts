@@ -6,7 +6,7 @@ import type { Limits } from '../config/limits.ts';
 import type { Listen } from '../http/socket/listener.ts';
 import type { Disk } from '../journal/disk.ts';
 import type { KeyMemory } from '../journal/keys/memory.ts';
-import type { LockFolder, LockRota } from '../journal/lock.ts';
+import type { LockFolder, LockRota } from '../journal/lock/lock.ts';
 import type { OwnProgress } from '../journal/progress.ts';
 import type { Activity, Terminal } from '../telemetry/activity.ts';
 import type { Notices } from '../telemetry/log.ts';

@@ -22,11 +22,16 @@ export function writeOwnFile(path: string, text: string): void {
 
 /** Removes a folder of `makeOwnFolder` and its content. Does nothing if the folder is missing. */
 export function removeOwnFolder(folder: string): void {
-  rmSync(folder, { recursive: true, force: true });
+  remove(folder);
   ownFolders.delete(folder);
   if (ownFolders.size === 0) process.off('exit', removeOwnFolders);
 }
 
 function removeOwnFolders(): void {
-  for (const folder of ownFolders) rmSync(folder, { recursive: true, force: true });
+  for (const folder of ownFolders) remove(folder);
+}
+
+/** Tries again: on Windows a removed file keeps its name until each process has closed it. */
+function remove(folder: string): void {
+  rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
 }

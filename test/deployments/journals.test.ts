@@ -13,7 +13,7 @@ import {
 } from '../../src/deployments/journals.ts';
 import { type Disk, openDisk as openRealDisk } from '../../src/journal/disk.ts';
 import type { JournalHooks } from '../../src/journal/hooks.ts';
-import { createLockRota, lockFolder } from '../../src/journal/lock.ts';
+import { createLockRota, lockFolder } from '../../src/journal/lock/lock.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
 import type { Retain } from '../../src/journal/retention.ts';
 import { segmentName } from '../../src/journal/segments.ts';

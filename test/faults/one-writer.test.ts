@@ -5,10 +5,13 @@ import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { IN_OTHER_NETWORK, withoutNetworkNamespaces, withoutStrace } from '../support/machine.ts';
-import { type Finished, launch, newFolder, type RunOptions, startService } from '../support/program.ts';
+import { type Finished, launch, newFolder, program, type RunOptions, startService } from '../support/program.ts';
 import { eventually, HANG_MS, runWithin, within } from '../support/tools.ts';
 import { assertOnce, assertOnly, report, startLoad } from './load.ts';
 import { underStrace } from './strace.ts';
+
+/** The program then runs as on macOS. */
+const AS_MACOS = '--import=data:text/javascript,Object.defineProperty(process,"platform",{value:"darwin"})';
 
 const STARTERS = 20;
 
@@ -119,9 +122,24 @@ test('a file system without socket files allows a lock for this network namespac
     assert.equal(await report(first.port, `a${round}`), 200);
     const second = await runWithin(HANG_MS, ['--port', '0', '--data', data], refusing());
     assert.equal(second.code, 4, second.stderr);
-    assert.match(second.stderr, /is in use by another process; stop it, or use another --data/);
+    assert.match(second.stderr, new RegExp(`is in use by process ${first.pid}; stop it, or use another --data`));
     await first.kill(round === 0 ? 'SIGKILL' : 'SIGTERM'); // either way the next start wins at once
   }
+});
+
+test('a system without abstract sockets cannot lock a folder whose file system has no socket files', {
+  skip: withoutStrace,
+}, async (t) => {
+  const data = newFolder(t);
+  const { options } = underStrace(t, { calls: ['bind'], inject: ['bind:error=EOPNOTSUPP:when=1'] });
+  const elsewhere = [...options.under, process.execPath, AS_MACOS, ...program.slice(1)];
+  const { code, stderr } = await runWithin(HANG_MS, ['--port', '0', '--data', data], { program: elsewhere });
+  assert.equal(code, 2, stderr);
+  assert.match(
+    stderr,
+    /its file system, such as exFAT or SMB, has no socket files, which the lock needs on this system; move it or choose another with --data/,
+  );
+  assert.deepEqual(readdirSync(data), []);
 });
 
 const LOST =

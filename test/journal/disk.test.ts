@@ -6,16 +6,19 @@ import fs, { symlinkSync } from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { platformOf } from '../../src/config/platform.ts';
 import { type Disk, describe, isFull, openDisk, SyncError } from '../../src/journal/disk.ts';
 import { IrregularFileError, LinkError } from '../../src/journal/entry.ts';
 import { copyFile, readSmall, writeFile } from '../../src/journal/file-io.ts';
+import { isOwnName } from '../../src/journal/segments.ts';
 import { textOf } from '../support/journal.ts';
 import { newFolder } from '../support/program.ts';
 import { SimulatedDisk, systemError } from '../world/simulated-disk.ts';
 
 const disks: Readonly<Record<string, (t: TestContext) => Disk>> = {
   'the real disk': (t) => openDisk(`${newFolder(t)}/a/b`),
-  'the real disk without syncing writes': (t) => openDisk(`${newFolder(t)}/a/b`, false),
+  'the real disk without syncing writes': (t) => openDisk(`${newFolder(t)}/a/b`, platformOf('darwin')),
+  'the real disk in the manner of Windows': (t) => openDisk(`${newFolder(t)}/a/b`, platformOf('win32')),
   'the simulated disk': () => new SimulatedDisk(),
 };
 
@@ -159,7 +162,7 @@ test('a failed write and a failed sync are distinguished [disk-2]', async (t) =>
     { name: 'fdatasync', works: false, syncingWrites: false, unsynced: true },
   ] as const;
   for (const [at, { name, works, syncingWrites, unsynced }] of table.entries()) {
-    const disk = openDisk(newFolder(t), syncingWrites);
+    const disk = openDisk(newFolder(t), platformOf(syncingWrites ? 'linux' : 'darwin'));
     const log = await disk.createLog('x');
     await log.append(Buffer.from('one\n'), 0);
     failOnce(t, name, works);
@@ -170,6 +173,58 @@ test('a failed write and a failed sync are distinguished [disk-2]', async (t) =>
     );
     await log.close();
   }
+});
+
+/** Lets the next calls of a function fail. @returns how many have failed */
+function failTimes(t: TestContext, name: 'rename' | 'unlink', code: string, times: number): () => number {
+  const call = fs.promises[name] as (...args: unknown[]) => Promise<void>;
+  let failed = 0;
+  const failing = (...args: unknown[]) => {
+    if (failed === times) return call(...args);
+    failed += 1;
+    return Promise.reject(systemError(code));
+  };
+  const replace = (by: unknown) => {
+    Object.assign(fs.promises, { [name]: by });
+    syncBuiltinESMExports();
+  };
+  replace(failing);
+  t.after(() => replace(call));
+  return () => failed;
+}
+
+test('on Windows a rename and a removal are repeated while another process has the file open, elsewhere not', async (t) => {
+  const windows = openDisk(newFolder(t), platformOf('win32'));
+  for (const name of ['x', 'y']) await writeFile(windows, name, [Buffer.from(name)]);
+  for (const code of ['EPERM', 'EACCES', 'EBUSY']) {
+    const renames = failTimes(t, 'rename', code, 3);
+    await windows.rename('x', 'z');
+    await windows.rename('z', 'x');
+    assert.equal(renames(), 3, code);
+  }
+  const removals = failTimes(t, 'unlink', 'EBUSY', 3);
+  await windows.remove('y');
+  assert.deepEqual([removals(), await windows.list()], [3, ['x']]);
+  const others = openDisk(windows.folder, platformOf('darwin'));
+  failTimes(t, 'rename', 'EPERM', 1);
+  await assert.rejects(others.rename('x', 'z'), withCode('EPERM'));
+  failTimes(t, 'rename', 'EIO', 1);
+  await assert.rejects(windows.rename('x', 'z'), withCode('EIO'));
+  failTimes(t, 'rename', 'EBUSY', 10_000);
+  await assert.rejects(windows.rename('x', 'z'), withCode('EBUSY'), 'it ends after a while');
+});
+
+test('on Windows the name of a file is free once it is removed, and a start removes the rest', async (t) => {
+  const disk = openDisk(newFolder(t), platformOf('win32'));
+  await writeFile(disk, 'x', [Buffer.from('old')]);
+  failTimes(t, 'unlink', 'EIO', 1);
+  await disk.remove('x');
+  const left = await disk.list();
+  assert.match(left.join(), /^\.gone-[0-9a-f-]{36}$/);
+  assert.ok(isOwnName(left[0] ?? ''));
+  await writeFile(disk, 'x', [Buffer.from('new')]);
+  await disk.prepare();
+  assert.deepEqual([await disk.list(), await textOf(disk, 'x')], [['x'], 'new']);
 });
 
 test('a short write is continued, and a write of no bytes fails', async () => {

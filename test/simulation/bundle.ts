@@ -15,7 +15,7 @@ const replaced: Readonly<Record<string, string>> = {
   'node:crypto': 'crypto.ts',
   'node:net': 'net.ts',
   'config/files.ts': 'files.ts',
-  'journal/lock.ts': 'lock.ts',
+  'journal/lock/protocol.ts': 'protocol.ts',
 };
 
 /** The modules of Node that reach the system: their functions end the simulation. */
@@ -87,7 +87,7 @@ export async function bundleSimulation(outfile: string, mutant?: Mutant): Promis
       {
         name: 'replaced',
         setup(building) {
-          building.onResolve({ filter: /^node:|\/(files|lock)\.ts$/ }, ({ path, importer }) => {
+          building.onResolve({ filter: /^node:|\/(files|protocol)\.ts$/ }, ({ path, importer }) => {
             if (importer.startsWith(join(here, 'replaced'))) return undefined;
             const name = path.startsWith('node:') ? path : relative(join(root, 'src'), join(dirname(importer), path));
             const file = replaced[name];

@@ -18,7 +18,8 @@ import {
 } from '../../src/http/message.ts';
 import type { Listener, ListenerOptions } from '../../src/http/socket/listener.ts';
 import type { Disk } from '../../src/journal/disk.ts';
-import { type Durable, InUseError, type Lock } from '../../src/journal/lock.ts';
+import { InUseError, type Lock } from '../../src/journal/lock/lock.ts';
+import type { Durable } from '../../src/journal/lock/protocol.ts';
 import { type Service, startService } from '../../src/service.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import type { Delivered, Network, Server } from '../world/network.ts';

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { limits } from '../../src/config/limits.ts';
 import type { Filter } from '../../src/event/search.ts';
 import type { ReadableDisk } from '../../src/journal/disk.ts';
-import type { Durable } from '../../src/journal/lock.ts';
+import type { Durable } from '../../src/journal/lock/protocol.ts';
 import { readJournal } from '../../src/journal/look/reader.ts';
 import type { Line, Reading, Remark } from '../../src/journal/look/reading.ts';
 import type { Progress } from '../../src/journal/progress.ts';

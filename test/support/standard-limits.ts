@@ -1,9 +1,11 @@
 /** Functions that read and open a journal, with the standard limits. */
 
 import { limits } from '../../src/config/limits.ts';
+import type { Platform } from '../../src/config/platform.ts';
 import type { Disk, ReadableDisk } from '../../src/journal/disk.ts';
 import * as sidecar from '../../src/journal/keys/sidecar.ts';
-import * as lock from '../../src/journal/lock.ts';
+import * as lock from '../../src/journal/lock/lock.ts';
+import * as protocol from '../../src/journal/lock/protocol.ts';
 import * as repair from '../../src/journal/look/repair.ts';
 import * as verification from '../../src/journal/look/verify.ts';
 import * as recovery from '../../src/journal/open/recovery.ts';
@@ -26,10 +28,10 @@ export const lastLine = (disk: ReadableDisk, name: string, end: number) => scan.
 
 export const readSidecar = (disk: Disk, firstSeq: number) => sidecar.readSidecar(disk, firstSeq, limits);
 
-export const lockFolder = (folder: string) => lock.lockFolder(folder, limits);
+export const lockFolder = (folder: string, system?: Platform) => lock.lockFolder(folder, limits, system);
 
-export const askHolder = (folder: string) => lock.askHolder(folder, limits);
+export const askHolder = (folder: string) => protocol.askHolder(folder, limits);
 
-export const holderOf = (folder: string) => lock.holderOf(folder, limits);
+export const holderOf = (folder: string) => protocol.holderOf(folder, limits);
 
 export const pollProgress = (folder: string) => progress.pollProgress(folder, limits);

@@ -5,7 +5,7 @@ import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
 import type { Operands, Option } from '../../config/options.ts';
 import { type Disk, isMissingPath, openDisk } from '../../journal/disk.ts';
-import { InUseError, lockFolder } from '../../journal/lock.ts';
+import { InUseError, lockFolder, UnlockableError } from '../../journal/lock/lock.ts';
 import { readLastStop } from '../../journal/open/clean-stop.ts';
 import { contentsOf } from '../../journal/segments.ts';
 import { shellWord } from '../../telemetry/printable.ts';
@@ -103,7 +103,7 @@ export async function withLock<Result>({ folder }: Disk, act: () => Promise<Resu
   return act().finally(() => lock.release());
 }
 
-/** @returns the exit code of `act`; 4 if a service uses the folder, 5 if a system call failed */
+/** @returns the exit code of `act`; 2 if the folder cannot be locked, 4 if a service uses it, 5 if a system call failed */
 export async function reportErrors(folder: string, output: Output, act: () => Promise<ExitCode>): Promise<ExitCode> {
   try {
     return await act();
@@ -112,7 +112,11 @@ export async function reportErrors(folder: string, output: Output, act: () => Pr
     const { message } = error as Error;
     const isInUse = error instanceof InUseError;
     output.complain(isInUse ? message : `the journal in ${folder} could not be read or repaired: ${message}`);
-    return isInUse ? exitCodes.inUse : exitCodes.diskFailed;
+    return isInUse
+      ? exitCodes.inUse
+      : error instanceof UnlockableError
+        ? exitCodes.configuration
+        : exitCodes.diskFailed;
   }
 }
 

@@ -12,7 +12,7 @@ import { readDeadLetters, readLetterStates } from '../../forward/ledger/letters.
 import { isWanted, openIn, type Retry, readRetry, writeRetry } from '../../forward/pipe/retry.ts';
 import { type DestinationStatus, readStatus } from '../../forward/pipe/status.ts';
 import type { Disk } from '../../journal/disk.ts';
-import { holderOf } from '../../journal/lock.ts';
+import { holderOf } from '../../journal/lock/protocol.ts';
 import type { GoneRange } from '../../journal/segments.ts';
 import { printable } from '../../telemetry/printable.ts';
 import { type Output, refuse } from '../cli/command.ts';

@@ -5,7 +5,7 @@ import { limits } from '../../config/limits.ts';
 import { inLargestUnit } from '../../event/moment.ts';
 import { type DestinationStatus, readStatus } from '../../forward/pipe/status.ts';
 import type { Disk } from '../../journal/disk.ts';
-import { holderOf } from '../../journal/lock.ts';
+import { holderOf } from '../../journal/lock/protocol.ts';
 import { printable, shellWord } from '../../telemetry/printable.ts';
 import { type Output, refuse } from '../cli/command.ts';
 import type { DeploymentFolder, FolderWithJournal } from '../cli/data-folder.ts';

@@ -8,7 +8,7 @@ import { limits } from '../../config/limits.ts';
 import { readKey } from '../../event/asset-key.ts';
 import { durationMs } from '../../event/moment.ts';
 import type { Disk } from '../../journal/disk.ts';
-import { holderOf } from '../../journal/lock.ts';
+import { holderOf } from '../../journal/lock/protocol.ts';
 import { pollProgress } from '../../journal/progress.ts';
 import { type Output, refuse } from '../cli/command.ts';
 import { folderOption, withLock, withOneJournal } from '../cli/data-folder.ts';

@@ -6,7 +6,7 @@ import { flagOption } from '../../config/options.ts';
 import { durationMs } from '../../event/moment.ts';
 import { forgetFile } from '../../forward/hub/forget.ts';
 import type { Disk } from '../../journal/disk.ts';
-import { holderOf } from '../../journal/lock.ts';
+import { holderOf } from '../../journal/lock/protocol.ts';
 import type { SourceState } from '../../journal/look/source-state.ts';
 import { defineCommand, type Output, refuse } from '../cli/command.ts';
 import { folderOption, withLock, withOneJournal } from '../cli/data-folder.ts';

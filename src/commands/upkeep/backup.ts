@@ -7,7 +7,7 @@ import { limits } from '../../config/limits.ts';
 import { flagOption } from '../../config/options.ts';
 import { type Disk, describe, isFull, openDisk } from '../../journal/disk.ts';
 import { LinkError } from '../../journal/entry.ts';
-import { InUseError, type Lock, lockFolder } from '../../journal/lock.ts';
+import { InUseError, type Lock, lockFolder, UnlockableError } from '../../journal/lock/lock.ts';
 import { type Backup, backUp, OtherJournalError } from '../../journal/look/backup.ts';
 import { DamagedError } from '../../journal/open/recovery.ts';
 import { pollProgress } from '../../journal/progress.ts';
@@ -139,8 +139,9 @@ async function prepareAndLock(target: Disk): Promise<Lock> {
   } catch (error) {
     if (error instanceof InUseError || isFull(error as NodeJS.ErrnoException)) throw error;
     const { message } = error as Error;
+    const advice = error instanceof UnlockableError ? 'move it' : 'make it writable';
     throw new UnusableFolderError(
-      `the folder ${target.folder} cannot be used: ${message}; make it writable or give another with --to`,
+      `the folder ${target.folder} cannot be used: ${message}; ${advice} or give another with --to`,
     );
   }
 }

@@ -11,7 +11,7 @@ import type { Limits } from '../../config/limits.ts';
 import { Mutex } from '../../config/mutex.ts';
 import { type Disk, describe, type ReadableDisk } from '../../journal/disk.ts';
 import { readSmall } from '../../journal/file-io.ts';
-import type { Holder } from '../../journal/lock.ts';
+import type { Holder } from '../../journal/lock/protocol.ts';
 import { askDurable, pollProgress } from '../../journal/progress.ts';
 import type { Notices } from '../../telemetry/log.ts';
 import type { StopKind } from '../destinations/destination.ts';

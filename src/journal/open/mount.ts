@@ -1,11 +1,29 @@
 /** Finds file systems that break guarantees of the journal. */
 
+import { readFile, realpath } from 'node:fs/promises';
+import { type Platform, platform } from '../../config/platform.ts';
+
 /** A mounted file system. */
 export interface Mount {
   /** Such as `ext4`, `tmpfs` or `nfs4`. */
   readonly type: string;
   /** Options of the mount and of the file system. */
   readonly options: readonly string[];
+}
+
+/** @returns the file system of a folder; undefined on a system that does not report it */
+export async function findMount(folder: string, system: Platform = platform): Promise<Mount | undefined> {
+  try {
+    if (system.isLinux) return mountOf(await readFile('/proc/self/mountinfo', 'utf8'), await realpath(folder));
+    return system.isWindows ? shareOf(await realpath(folder)) : undefined;
+  } catch {
+    return undefined; // a container can hide /proc; the result is used for a warning only
+  }
+}
+
+/** @param path real path of a folder on Windows: that of a network share begins with `\\\\`, whatever the letter of its drive */
+export function shareOf(path: string): Mount | undefined {
+  return path.startsWith('\\\\') ? { type: 'smb', options: [] } : undefined;
 }
 
 /**

@@ -6,6 +6,7 @@
 import { chownSync, closeSync, constants, existsSync, fstatSync, lchownSync, openSync } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
+import { platform } from '../../config/platform.ts';
 
 /** The ids of a user and a group. */
 export interface Owner {
@@ -45,7 +46,7 @@ export function giveSocketToOwner(folder: string, directory: number, name: strin
   const heir = heirOf(isRoot() ? fstatSync(directory) : { uid: ROOT, gid: ROOT });
   if (heir === undefined) return;
   try {
-    if (process.platform !== 'linux') {
+    if (!platform.isLinux) {
       lchownSync(join(folder, name), heir.uid, heir.gid);
       return;
     }
@@ -67,7 +68,7 @@ export function giveSocketToOwner(folder: string, directory: number, name: strin
  */
 export function entryPath(path: string, descriptor: number): string {
   const open = `/proc/self/fd/${descriptor}`;
-  return existsSync(open) ? open : path;
+  return platform.isLinux && existsSync(open) ? open : path;
 }
 
 const ROOT = 0;

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits } from '../../../src/config/limits.ts';
-import type { Durable } from '../../../src/journal/lock.ts';
+import type { Durable } from '../../../src/journal/lock/protocol.ts';
 import { type Backup, backUp, OtherJournalError } from '../../../src/journal/look/backup.ts';
 import { markCleanStop } from '../../../src/journal/open/clean-stop.ts';
 import { DamagedError } from '../../../src/journal/open/recovery.ts';

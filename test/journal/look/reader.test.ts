@@ -9,7 +9,7 @@ import { Defect } from '../../../src/config/defect.ts';
 import { differences, type Filter } from '../../../src/event/search.ts';
 import { type Disk, openDisk } from '../../../src/journal/disk.ts';
 import { encodeBatch } from '../../../src/journal/line/record.ts';
-import type { Durable } from '../../../src/journal/lock.ts';
+import type { Durable } from '../../../src/journal/lock/protocol.ts';
 import { readJournal } from '../../../src/journal/look/reader.ts';
 import type { Remark } from '../../../src/journal/look/reading.ts';
 import { OwnProgress } from '../../../src/journal/progress.ts';

@@ -4,7 +4,7 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { openDisk } from '../../../src/journal/disk.ts';
-import { hazardOf, mountOf } from '../../../src/journal/open/mount.ts';
+import { hazardOf, mountOf, shareOf } from '../../../src/journal/open/mount.ts';
 import { newFolder } from '../../support/program.ts';
 
 const MOUNTINFO = `\
@@ -42,6 +42,14 @@ test('file systems that break a guarantee are named, with a remedy; others are n
   for (const type of ['ext4', 'xfs', 'btrfs', 'overlay', 'fuse', 'fuseblk', 'vfat', 'f2fs']) {
     assert.equal(hazard(type, 'rw'), undefined, type);
   }
+});
+
+test('a folder on a share of Windows is on a network file system', () => {
+  assert.match(
+    hazardOf(shareOf('\\\\server\\share\\data') ?? { type: '', options: [] }) ?? '',
+    /network file system \(smb\)/,
+  );
+  assert.equal(shareOf('C:\\data'), undefined);
 });
 
 const withoutMounts = (process.platform !== 'linux' || process.getuid?.() !== 0) && 'a mount needs root on Linux';

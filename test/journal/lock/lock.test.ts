@@ -1,14 +1,24 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdirSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createLockRota, InUseError, LockLostError } from '../../src/journal/lock.ts';
-import { newFolder, type Scope } from '../support/program.ts';
-import { askHolder, holderOf, lockFolder } from '../support/standard-limits.ts';
-import { eventually, HANG_MS, within } from '../support/tools.ts';
+import { platformOf } from '../../../src/config/platform.ts';
+import { createLockRota, InUseError, LockLostError } from '../../../src/journal/lock/lock.ts';
+import { newFolder, type Scope } from '../../support/program.ts';
+import { askHolder, holderOf, lockFolder } from '../../support/standard-limits.ts';
+import { eventually, HANG_MS, within } from '../../support/tools.ts';
 
 /** A process that has the lock of a folder and answers in its own way. */
 async function listenIn(t: Scope, folder: string, name: string, onAsker: (asker: Socket) => void): Promise<Server> {
@@ -102,15 +112,34 @@ test('a holder of an older version and a holder that does not answer are disting
   assert.deepEqual(readdirSync(folder), ['.lock-stopped']);
 });
 
-test('a folder is locked even if its path is longer than a socket address', {
-  skip: process.platform !== 'linux' && 'needs /proc',
-}, async (t) => {
-  const folder = join(newFolder(t), 'x'.repeat(100), 'y'.repeat(100));
-  mkdirSync(folder, { recursive: true });
-  const lock = await lockFolder(folder);
-  await assert.rejects(lockFolder(folder), InUseError);
-  await lock.release();
-});
+for (const name of ['linux', 'darwin'] as const) {
+  test(`${name}: a folder is locked even if its path is longer than a socket address`, {
+    skip:
+      process.platform !== name && (name === 'linux' || process.platform === 'win32') && 'needs /proc, or socket files',
+  }, async (t) => {
+    const folder = join(newFolder(t), 'x'.repeat(100), 'y'.repeat(100));
+    mkdirSync(folder, { recursive: true });
+    const system = platformOf(name);
+    const before = linksIn('/tmp');
+    const lock = await lockFolder(folder, system);
+    await assert.rejects(lockFolder(folder, system), new RegExp(`is in use by process ${process.pid};`));
+    assert.deepEqual(
+      linksIn('/tmp').filter((path) => !before.includes(path)),
+      [],
+      'the short link is gone',
+    );
+    lock.checkHeld();
+    await lock.release();
+    assert.deepEqual(readdirSync(folder), []);
+  });
+}
+
+/** The short links in the folders of a folder that lead to a folder of this test. */
+function linksIn(folder: string): string[] {
+  return readdirSync(folder)
+    .map((name) => join(folder, name, 'to'))
+    .filter((path) => existsSync(path) && realpathSync(path).endsWith('y'.repeat(100)));
+}
 
 test('a lock file that is removed, replaced or moved away with its folder is noticed [lock-3]', async (t) => {
   const losses: Record<string, (folder: string, name: string) => void> = {

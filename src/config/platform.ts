@@ -1,0 +1,20 @@
+/** The differences between operating systems that the program knows. No other file asks on which system it runs. */
+
+/** What a system has, or does in another way. A test hands in that of another system. */
+export interface Platform {
+  /** Has /proc, abstract sockets, and an `O_DSYNC` that reaches stable storage. */
+  readonly isLinux: boolean;
+  /** Has named pipes in place of socket files, cannot sync a folder, and keeps the name of a removed file while it is open. */
+  readonly isWindows: boolean;
+  /** Whether `Prod` and `prod` are one folder, as on the standard file systems of Windows and macOS. */
+  readonly ignoresCase: boolean;
+}
+
+/** @param name as in `process.platform`: `linux`, `darwin` or `win32` */
+export function platformOf(name: NodeJS.Platform): Platform {
+  const isWindows = name === 'win32';
+  return { isLinux: name === 'linux', isWindows, ignoresCase: isWindows || name === 'darwin' };
+}
+
+/** The system of this process. */
+export const platform: Platform = platformOf(process.platform);
