@@ -19,6 +19,7 @@ import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { limits, limitsFor } from '../config/limits.ts';
 import { collectForwarded, readMemoryBytesMax, saveMemory, YoungGeneration } from '../config/memory.ts';
 import { variableOf } from '../config/options.ts';
+import { platform } from '../config/platform.ts';
 import { isReadingOn } from '../service/readable.ts';
 import { type Service, type ServiceParts, StartError, startService } from '../service.ts';
 import { showsColours } from '../telemetry/activity.ts';
@@ -49,7 +50,7 @@ export const serveNotes: readonly string[] = [
   '  SIGTERM, SIGINT and a closed terminal (SIGHUP) stop the service cleanly; a second SIGTERM or SIGINT ends it at once',
   '  by that signal. SIGHUP reloads the deployments and the destinations; a service with neither, whose input and outputs',
   '  are no terminal, ignores SIGHUP. If a system call of the disk never returns, the service ends by SIGKILL (137 in a',
-  '  shell) instead of an exit code.',
+  '  shell) instead of an exit code. On Windows Ctrl-C, Ctrl-Break and a closed window stop the service; no signal reloads.',
 ];
 
 /** Runs if the command line names no command. */
@@ -106,7 +107,9 @@ async function runService(config: Config, output: Output, env: Environment): Pro
   process.on('SIGTERM', onSignal);
   process.on('SIGINT', onSignal);
   const hasFiles = config.deployments !== '' || forwards(config);
-  if (hasFiles) process.on('SIGHUP', () => reload());
+  if (platform.isWindows)
+    process.on('SIGBREAK', onSignal).on('SIGHUP', onSignal); // Ctrl-Break, and a closed window
+  else if (hasFiles) process.on('SIGHUP', () => reload());
   else if ([0, 1, 2].some((fd) => isatty(fd))) process.on('SIGHUP', onSignal);
   else {
     process.on('SIGHUP', () => {}); // Node has undone the ignored SIGHUP of nohup
@@ -176,11 +179,12 @@ function firstSteps(config: Config, { url, deployment }: Service): string {
   const isShown = isReadingOn(config, new URL(url).hostname.replace(/[[\]]/g, ''));
   const hosted = deployment !== undefined;
   const under = hosted ? `/${deployment}` : '';
-  const token = hosted ? `-H '${tokenHeader.replaceAll("'", "'\\''")}: TOKEN' ` : '';
+  const token = hosted ? `-H ${shellWord(`${tokenHeader}: TOKEN`)} ` : '';
+  const curl = platform.isWindows ? 'curl.exe' : 'curl'; // PowerShell has another command of that name
   return [
     `  events go to  ${printable(resolve(journalFolder(data, deployment)))}`,
     ...(isShown ? [`  the page is   ${url}${under}/`] : []),
-    `  to try it     curl -X POST ${token}${shellWord(`${url}${under}/report_asset_materialization/warehouse/orders`)}`,
+    `  to try it     ${curl} -X POST ${token}${shellWord(`${url}${under}/report_asset_materialization/warehouse/orders`)}`,
     ...(hosted
       ? ['                (TOKEN is the output of assetlog token; the deployments file has its SHA-256)']
       : []),

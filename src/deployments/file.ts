@@ -4,6 +4,7 @@ import { deploymentName } from '../config/config.ts';
 import { type Checker, type Members, readJsonFile } from '../config/json-file.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Invalid } from '../config/options.ts';
+import { type Platform, platform } from '../config/platform.ts';
 import { type WatchedFile, watchFile } from '../config/watched-file.ts';
 import { type Right, rights } from '../http/router.ts';
 import type { Notices } from '../telemetry/log.ts';
@@ -19,9 +20,12 @@ import { type Deployments, NOT_AFTER, readNotAfter, sha256, type Token } from '.
  * @returns the deployments, or every problem as a clause that names line and member, such as
  *   `line 1: deployments[0].name must be …`
  */
-export function readDeployments(text: string): { readonly kind: 'valid'; readonly value: Deployments } | Invalid {
+export function readDeployments(
+  text: string,
+  system: Platform = platform,
+): { readonly kind: 'valid'; readonly value: Deployments } | Invalid {
   return readJsonFile(text, (file, checker) => {
-    const tokensOf = readEntries(file, checker);
+    const tokensOf = readEntries(file, checker, system);
     let tokensMax = 0;
     for (const { length } of tokensOf.values()) tokensMax = Math.max(tokensMax, length);
     return { tokensOf, tokensMax };
@@ -30,12 +34,17 @@ export function readDeployments(text: string): { readonly kind: 'valid'; readonl
 
 /** Names that no deployment may have: paths of the service itself, under the same prefix as the deployments. */
 const TAKEN: ReadonlySet<string> = new Set(['livez', 'readyz', 'server_info', 'metrics']);
+/** Names that Windows keeps for devices, whatever their case. */
+const DEVICE = /^(con|prn|aux|nul|com\d|lpt\d)$/i;
 const DIGEST = /^[0-9a-fA-F]{64}$/;
 /** What a token without `may` may do. */
 const ALL_BUT_READ: readonly Right[] = ['report', 'forward'];
 
-function readEntries(file: unknown, checker: Checker): Map<string, readonly Token[]> {
+function readEntries(file: unknown, checker: Checker, system: Platform): Map<string, readonly Token[]> {
   const tokensOf = new Map<string, readonly Token[]>();
+  /** Names by their folders. */
+  const folders = new Map<string, string>();
+  const folderOf = (name: string) => (system.ignoresCase ? name.toLowerCase() : name);
   for (const [path, entry] of checker.entries(file, '', 'deployments')) {
     checker.known(entry, path, ['name', 'tokens']);
     const name = entry['name'];
@@ -43,9 +52,18 @@ function readEntries(file: unknown, checker: Checker): Map<string, readonly Toke
       checker.refuse(`${path}.name`, 'must be up to 63 letters, digits, _ and -, and begin with a letter or a digit');
     } else if (TAKEN.has(name)) {
       checker.refuse(`${path}.name`, `is ${name}, which is a path of the service itself; choose another`);
+    } else if (system.isWindows && DEVICE.test(name)) {
+      checker.refuse(`${path}.name`, `is ${name}, which is a device on Windows; choose another`);
     } else if (tokensOf.has(name)) {
       checker.refuse(`${path}.name`, `is ${name}, as in an earlier entry; list each deployment once`);
+    } else if (folders.has(folderOf(name))) {
+      const other = folders.get(folderOf(name));
+      checker.refuse(
+        `${path}.name`,
+        `is ${name}, whose folder is that of ${other}, since this system ignores case; choose another`,
+      );
     } else {
+      folders.set(folderOf(name), name);
       tokensOf.set(name, readTokens(entry, path, checker));
     }
   }

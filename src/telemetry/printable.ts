@@ -1,5 +1,7 @@
 /** Escapes untrusted text, so that it is safe to print on one line of a terminal, a log or an error. */
 
+import { type Platform, platform } from '../config/platform.ts';
+
 /**
  * Escapes control characters, direction marks and line separators as `\uXXXX`. They could forge a line, hide part of it or
  * send escape sequences to the terminal. Compact JSON stays valid JSON with the same value. A tab becomes `\u0009`.
@@ -19,7 +21,8 @@ export function shortened(text: string, charactersMax: number): string {
 
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
 
-/** @returns a path or a URL, quoted if needed so that it can be pasted into a shell: `'/srv/my data'` */
-export function shellWord(path: string): string {
-  return /^[\w./:-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
+/** @returns a path or a URL, quoted if needed so that it can be pasted into a shell: `'/srv/my data'`, and `"C:\my data"` on Windows */
+export function shellWord(path: string, { isWindows }: Platform = platform): string {
+  if ((isWindows ? /^[\w./:\\-]+$/ : /^[\w./:-]+$/).test(path)) return path;
+  return isWindows ? `"${path.replaceAll('"', '""')}"` : `'${path.replaceAll("'", "'\\''")}'`;
 }

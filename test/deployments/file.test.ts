@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { type Limits, limits } from '../../src/config/limits.ts';
+import { platformOf } from '../../src/config/platform.ts';
 import { createAuthenticator } from '../../src/deployments/authenticator.ts';
 import { readDeployments } from '../../src/deployments/file.ts';
 import { type Deployments, findToken, newToken, sha256, stillMay } from '../../src/deployments/tokens.ts';
@@ -114,6 +115,29 @@ test('a token is new each time, and what is stored does not reveal it', () => {
   assert.match(first.token, /^asl_[A-Za-z0-9_-]{43}$/);
   assert.notEqual(first.token, second.token);
   assert.equal(first.digest, createHash('sha256').update(first.token).digest('hex'));
+});
+
+test('names that are one folder, or no folder, on a system are refused there', () => {
+  const named = (...names: string[]) => JSON.stringify({ deployments: names.map((name) => ({ name, tokens: [] })) });
+  const problemsOn = (system: NodeJS.Platform, ...names: string[]) => {
+    const found = readDeployments(named(...names), platformOf(system));
+    return found.kind === 'invalid' ? found.problems : [];
+  };
+  const device = (name: string) =>
+    `line 1: deployments[0].name is ${name}, which is a device on Windows; choose another`;
+  for (const name of ['CON', 'nul', 'Com1', 'LPT9', 'aux', 'PRN']) {
+    assert.deepEqual(problemsOn('win32', name), [device(name)]);
+    assert.deepEqual([...problemsOn('linux', name), ...problemsOn('darwin', name)], []);
+  }
+  assert.deepEqual(problemsOn('win32', 'con1', 'com', 'lpt10', 'nulls'), []);
+  const clash =
+    'line 1: deployments[2].name is Prod, whose folder is that of prod, since this system ignores case; choose another';
+  for (const [system, found] of [
+    ['win32', [clash]],
+    ['darwin', [clash]],
+    ['linux', []],
+  ] as const)
+    assert.deepEqual(problemsOn(system, 'prod', 'test', 'Prod'), found);
 });
 
 test('every mistake in a file is reported with line and member [file-2]', () => {

@@ -30,7 +30,7 @@ test('getting started: each step prints what the page shows, and each event is a
   const folder = newFolder(t);
   const [script, found] = [join(folder, 'dagster.cjs'), join(folder, 'events.json')];
   writeFileSync(script, STAND_IN);
-  const command = `exec ${[process.execPath, script].map(shellWord).join(' ')} "$@" --to ${shellWord(found)}`;
+  const command = `exec ${[process.execPath, script].map((word) => shellWord(word)).join(' ')} "$@" --to ${shellWord(found)}`;
   await followGettingStarted(t, { port: await freePort(t), command }, async () => {
     const { events } = JSON.parse(readFileSync(found, 'utf8'));
     const metadata = events.map((event: { asset_key: string[]; metadata: object }) => [

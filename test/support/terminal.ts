@@ -23,7 +23,7 @@ export function noTerminal(...tools: string[]): string | false {
  * @returns the text on the terminal
  */
 export function onTerminal(args: readonly string[], columns: number, code = 0): Promise<string> {
-  const words = [...program, ...args].map(shellWord);
+  const words = [...program, ...args].map((word) => shellWord(word));
   const command = `stty cols ${columns}; exec ${words.join(' ')}`;
   return new Promise((resolve, reject) => {
     const options = { cwd: root, timeout: HANG_MS, encoding: 'utf8' } as const;
@@ -55,7 +55,7 @@ export async function serveOnTerminal(
   args: readonly string[],
   env: Record<string, string> = {},
 ): Promise<{ readonly port: number; shown(): string }> {
-  const words = [...program, '--port', '0', ...args].map(shellWord).join(' ');
+  const words = [...program, '--port', '0', ...args].map((word) => shellWord(word)).join(' ');
   let text = '';
   const options = { cwd: root, env: { ...process.env, NO_COLOR: '', TERM: 'xterm', ...env } };
   const { child, closed } = spawnOnTerminal(`exec ${words}`, options, (more) => {

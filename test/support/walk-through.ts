@@ -32,7 +32,7 @@ const SERVES = /^(?:assetlog serve|dagster dev) .*\n$/m;
 export async function follow(t: Scope, { page, commands, env, atEnd }: Walk): Promise<void> {
   const folder = newFolder(t);
   const bin = newFolder(t);
-  const own = { assetlog: `exec ${program.map(shellWord).join(' ')} "$@"`, ...commands };
+  const own = { assetlog: `exec ${program.map((word) => shellWord(word)).join(' ')} "$@"`, ...commands };
   for (const [name, script] of Object.entries(own))
     writeFileSync(join(bin, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
   const path = `${bin}${delimiter}${process.env['PATH']}`;

@@ -5,6 +5,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
+import { platform } from '../../config/platform.ts';
 
 /**
  * Ends the process with an exit code, or by SIGKILL if a thread is still inside a system call after `waitMs`.
@@ -27,7 +28,7 @@ export async function endWith(code: ExitCode, waitMs: number, complain: (problem
 /** Ends the process at once, by the default action of a signal: after SIGTERM a shell reports 143. */
 export function endBySignal(signal: NodeJS.Signals): never {
   process.removeAllListeners(signal);
-  process.kill(process.pid, signal);
+  process.kill(process.pid, platform.isWindows ? 'SIGKILL' : signal); // Windows has no other that ends a process for sure
   // Only the first process (PID 1) of a container gets here: the kernel ignores the signals that it sends itself.
   if (!hasBusyThread()) process.exit(exitCodes.unexpected);
   process.abort();

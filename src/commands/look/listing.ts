@@ -103,7 +103,7 @@ export function nothingText(what: 'events' | 'assets', given: readonly unknown[]
     return other === undefined ? word : option + other;
   });
   if (words.every((word, index) => word === args[index])) return `no ${what} match`;
-  return `no ${what} match; for the other spelling of the key run: assetlog ${[what, ...words].map(shellWord).join(' ')}`;
+  return `no ${what} match; for the other spelling of the key run: assetlog ${[what, ...words].map((word) => shellWord(word)).join(' ')}`;
 }
 
 /** For `Forms.json`. */
