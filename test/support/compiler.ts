@@ -2,7 +2,6 @@
 
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
 
 /** Relative to the project; `src/server.ts` becomes `coverage/compiled/src/server.js`. */
@@ -43,14 +42,16 @@ export async function compile(
   });
   for (const { path, text } of outputFiles) {
     mkdirSync(dirname(path), { recursive: true });
-    const source = path.replace(join(folder, COMPILED), folder).replace(/\.js$/, '.ts');
-    writeFileSync(path, path.endsWith('.map') ? text : resolveNames(text, pathToFileURL(source).href));
+    writeFileSync(path, path.endsWith('.map') ? text : resolveNames(text));
   }
 }
 
-/** Keeps the length of the name of an imported file, so that the columns of the source map stay right. */
-function resolveNames(text: string, url: string): string {
+/**
+ * Keeps the length of the name of an imported file, so that the columns of the source map stay right. The place of a source is computed
+ * when it is used: Wine has another path for it.
+ */
+function resolveNames(text: string): string {
   return text
     .replace(/((?:from|import) ?\(?"\.{1,2}\/[^"]*)\.ts"/g, '$1.js"')
-    .replace(/\bimport\.meta\.url\b/g, JSON.stringify(url));
+    .replace(/\bimport\.meta\.url\b/g, `$&.replace("/${COMPILED}/","/").replace(/js$/,"ts")`);
 }

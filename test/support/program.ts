@@ -38,7 +38,8 @@ export interface Finished {
 }
 
 export interface RunOptions {
-  readonly env?: Record<string, string>;
+  /** A variable that is undefined is not set. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
   readonly cwd?: string;
   readonly input?: string | Buffer;
   /** Standard input is a pipe that the test writes to and ends. */
@@ -93,7 +94,10 @@ export interface Running {
   events(): Record<string, unknown>[];
   /** Resolves when the process has ended, with or without a signal. */
   readonly finished: Promise<Finished>;
+  /** On Windows each signal ends the process like SIGKILL. */
   kill(signal?: NodeJS.Signals): Promise<Finished>;
+  /** Ends standard input, which stops a service with `openInput` and `--exit-with-stdin`, on any system. */
+  endInput(): Promise<Finished>;
 }
 
 /** Starts a service on a free port and a new folder; both end with the test. */
@@ -101,7 +105,8 @@ export async function startService(
   t: Scope,
   { args = [], data = newFolder(t), ...options }: { args?: readonly string[]; data?: string } & RunOptions = {},
 ): Promise<Running> {
-  const { child, stdout, stderr, finished } = launch(['serve', '--port', '0', '--data', data, ...args], options);
+  const launched = launch(['serve', '--port', '0', '--data', data, ...args], options);
+  const { child, stderr, finished } = launched;
   const kill = async (signal: NodeJS.Signals = 'SIGTERM') => {
     child.kill(signal);
     return finished;
@@ -111,7 +116,26 @@ export async function startService(
     await kill('SIGTERM'); // not SIGKILL, which would lose the coverage of the process
     clearTimeout(tooLong);
   });
-  const url = await new Promise<string>((resolve, reject) => {
+  const url = await readyUrl(launched);
+  return {
+    url,
+    port: Number(new URL(url).port),
+    pid: child.pid ?? 0,
+    data,
+    stderr,
+    events: () => eventsIn(data),
+    finished,
+    kill,
+    endInput: () => {
+      child.stdin?.end();
+      return finished;
+    },
+  };
+}
+
+/** @returns the address of a service once it is ready. @throws if the service ends before */
+export function readyUrl({ child, stdout, stderr, finished }: Launched): Promise<string> {
+  return new Promise<string>((resolve, reject) => {
     const tooLate = setTimeout(() => reject(new Error(`not ready: ${stderr()}`)), READY_MS);
     child.stdout?.on('data', () => {
       const ready = /^assetlog listening on (\S+)( \(test mode\))?\n/.exec(stdout());
@@ -124,16 +148,6 @@ export async function startService(
       reject(new Error(`ended with ${end.code}: ${end.stderr}`));
     });
   });
-  return {
-    url,
-    port: Number(new URL(url).port),
-    pid: child.pid ?? 0,
-    data,
-    stderr,
-    events: () => eventsIn(data),
-    finished,
-    kill,
-  };
 }
 
 /** The events of all journal files in a folder, in order. */
@@ -174,8 +188,17 @@ async function removeFolder(folder: string): Promise<void> {
 
 export function newFolder(t: Scope): string {
   const folder = mkdtempSync(join(tmpdir(), 'assetlog-'));
-  t.after(() => removeFolder(folder));
+  if (process.platform === 'win32') removedAtExit.push(folder);
+  else t.after(() => removeFolder(folder));
   return folder;
+}
+
+/** On Windows the folder of a program cannot be removed before it has ended. */
+const removedAtExit: string[] = [];
+if (process.platform === 'win32') {
+  process.on('exit', () => {
+    for (const folder of removedAtExit) rmSync(folder, { recursive: true, force: true, maxRetries: 10 });
+  });
 }
 
 /**

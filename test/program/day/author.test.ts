@@ -1,0 +1,81 @@
+/** The day of an author of tests, on any system: `serve --test`, its faults and resets, and `startService`. */
+
+import assert from 'node:assert/strict';
+import { closeSync, openSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { segmentName } from '../../../src/journal/segments.ts';
+import { launch, newFolder, readyUrl, root, run, startService } from '../../support/program.ts';
+import { ask, get, post, Wire } from '../../support/wire.ts';
+
+test('a service for tests fails by its faults, has its page, and ends with its standard input without a trace', async (t) => {
+  const folder = newFolder(t);
+  const launched = launch(['serve', '--test', '--port', '0', '--exit-with-stdin'], {
+    openInput: true,
+    env: { TMPDIR: folder, TEMP: folder, TMP: folder },
+  });
+  t.after(() => launched.child.kill('SIGKILL'));
+  const port = Number(new URL(await readyUrl(launched)).port);
+  assert.equal(readdirSync(folder).length, 1);
+  const fault = post('/test/faults', '{"faults": [{"times": 1, "then": {"status": 503}}]}').replace('POST', 'PUT');
+  assert.equal((await ask(port, fault)).status, 200);
+  const report = async () => (await ask(port, post('/report_asset_observation/a'))).status;
+  assert.deepEqual([await report(), await report()], [503, 200]);
+  assert.equal(JSON.parse((await ask(port, get('/events'))).body).seq, 1);
+  assert.match((await ask(port, get('/', 'Accept: text/html'))).body, /^<!doctype html>/i);
+  launched.child.stdin?.end();
+  const { code, stderr } = await launched.finished;
+  assert.equal(code, 0, stderr);
+  assert.deepEqual(readdirSync(folder), []);
+});
+
+test('a reset empties a journal that slow readers have open', async (t) => {
+  const { port, data, endInput } = await startService(t, { args: ['--test', '--exit-with-stdin'], openInput: true });
+  const body = JSON.stringify({ description: 'x'.repeat(500_000) });
+  for (let round = 0; round < 4; round += 1) {
+    for (let count = 0; count < 12; count += 1)
+      assert.equal((await ask(port, post('/report_asset_observation/a', body))).status, 200);
+    const reader = openSync(join(data, segmentName(1)), 'r');
+    const slow = await Wire.open(port);
+    slow.socket.pause();
+    slow.send(get('/events'));
+    const reset = await ask(port, post('/test/reset'));
+    assert.equal(reset.status, 200, reset.body);
+    assert.equal((await ask(port, get('/events'))).body, '');
+    slow.close();
+    closeSync(reader);
+  }
+  assert.equal((await endInput()).code, 0);
+});
+
+test('startService serves a test of node:test', async (t) => {
+  const folder = newFolder(t);
+  const file = join(folder, 'stand-in.test.cjs');
+  writeFileSync(
+    file,
+    `const { equal } = require('node:assert/strict');
+     const { request } = require('node:http');
+     const { startService } = require(${JSON.stringify(join(root, 'dist/embed.cjs'))});
+     require('node:test').test('a report is recorded', async () => {
+       const service = await startService({ test: true });
+       const report = () => new Promise((resolve, reject) => {
+         const sent = request(service.url + '/report_asset_observation/a', { method: 'POST' }, (reply) => resolve(reply.resume().statusCode));
+         sent.on('error', reject).end();
+       });
+       service.fail({ then: { status: 503 }, times: 1 });
+       equal(await report(), 503);
+       equal(await report(), 200);
+       equal((await service.waitFor({ assetKey: 'a' })).seq, 1);
+       await service.reset();
+       equal((await service.events()).length, 0);
+       await service.stop();
+       equal(require('node:fs').existsSync(service.data), false);
+     });`,
+  );
+  const { code, stdout, stderr } = await run(['--test', file], {
+    program: [process.execPath],
+    env: { NODE_TEST_CONTEXT: undefined },
+  });
+  assert.equal(code, 0, stdout + stderr);
+  assert.match(stdout, /pass 1\n/);
+});
