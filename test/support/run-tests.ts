@@ -124,7 +124,7 @@ async function timed(what: string, act: () => Promise<boolean>): Promise<boolean
   return isGood;
 }
 
-async function compileAll(): Promise<boolean> {
+export async function compileAll(): Promise<boolean> {
   rmSync(join(root, COMPILED), { recursive: true, force: true }); // a test that was removed must not run
   await compile(root, typeScriptFiles(root), { ASSETLOG_PAGE: JSON.stringify(await packPage()) });
   return true;
