@@ -53,6 +53,21 @@ test('each test file runs at night, and each input of a stage is there', () => {
   }
 });
 
+test('the workflow for other systems runs scripts that exist, with words that choose test files', () => {
+  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+  const workflow = readFileSync(join(root, '.github/workflows/platforms.yml'), 'utf8');
+  const commands = [...workflow.matchAll(/^ +- run: (npm (?!ci$).*)$/gm)].map(([, command]) => command!);
+  assert.equal(commands.length, 2);
+  for (const command of commands) {
+    const [, script = '', words = ''] = /^npm (?:run )?([a-z:]+) -- ([\w/ ]+)$/.exec(command) ?? [];
+    assert.ok(script in scripts, command);
+    const kind = script === 'test' ? 'all' : script.replace('test:', '');
+    for (const word of words.split(' ')) assert.notDeepEqual(testFiles(kind, [word]), [], `${command}: ${word}`);
+  }
+  for (const [name, command] of Object.entries<string>(scripts))
+    assert.doesNotMatch(command.replaceAll(/"[^"]*"/g, ''), /['`$;*]|(^|&& )\w+=/, `${name} needs no POSIX shell`);
+});
+
 test('an input is everything that git has under its path, except .ci/green.json', (t) => {
   const { folder, commit } = repository(t);
   commit('src/a.ts', 'a');

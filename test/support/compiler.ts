@@ -1,16 +1,18 @@
 /** Compiles TypeScript files one by one, so that a process that loads them needs no compiler and no loader hooks. */
 
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { dirname, join, sep } from 'node:path';
 import { build } from 'esbuild';
 
 /** Relative to the project; `src/server.ts` becomes `coverage/compiled/src/server.js`. */
 export const COMPILED = 'coverage/compiled';
 
+const posix = (path: string) => path.replaceAll(sep, '/');
+
 /** @returns all TypeScript files of `src`, `test` and `.ci`, such as `src/journal/disk.ts` */
 export function typeScriptFiles(folder: string): string[] {
   const below = (name: string) =>
-    readdirSync(join(folder, name), { recursive: true, encoding: 'utf8' }).map((path) => `${name}/${path}`);
+    readdirSync(join(folder, name), { recursive: true, encoding: 'utf8' }).map((path) => posix(`${name}/${path}`));
   return [...below('src'), ...below('test'), ...below('.ci')].filter((path) => path.endsWith('.ts'));
 }
 

@@ -6,7 +6,7 @@
 
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { SourceMap } from 'node:module';
-import { dirname, resolve } from 'node:path';
+import { dirname, resolve, sep } from 'node:path';
 import { inspect } from 'node:util';
 import { COMPILED } from './compiler.ts';
 
@@ -125,7 +125,7 @@ class Run {
 
 /** @returns the path relative to `test/`, with the ending of the source; the argument if it is not a test file */
 function fileOf(path = ''): string {
-  const [, below] = /(?:^|\/)test\/((?!.*\/test\/).*\.test)\.[jt]s$/.exec(path) ?? [];
+  const [, below] = /(?:^|\/)test\/((?!.*\/test\/).*\.test)\.[jt]s$/.exec(path.replaceAll(sep, '/')) ?? [];
   return below === undefined ? path : `${below}.ts`;
 }
 

@@ -8,6 +8,7 @@ import { once } from 'node:events';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { packPage } from '../../src/http/page/build.ts';
 import { COMPILED, compile, typeScriptFiles } from './compiler.ts';
 import { root } from './program.ts';
@@ -112,7 +113,8 @@ function helpOf({ script, description }: Kind): string {
 
 /** @returns whether the command ended with 0 */
 async function run([name, ...args]: Command, env: NodeJS.ProcessEnv = process.env): Promise<boolean> {
-  const [code] = await once(spawn(name, args, { cwd: root, stdio: 'inherit', env }), 'close');
+  const shell = process.platform === 'win32' && name === 'npm'; // a script there, which only a shell runs
+  const [code] = await once(spawn(name, args, { cwd: root, stdio: 'inherit', env, shell }), 'close');
   return code === 0;
 }
 
@@ -189,9 +191,9 @@ async function main([name = 'all', ...words]: readonly string[]): Promise<number
   const tests: Command = [
     program,
     ...before,
-    ...(isShort ? [`--import=${join(root, COMPILED, 'test/support/unwatched.js')}`] : []),
+    ...(isShort ? [`--import=${urlOf('unwatched.js')}`] : []),
     '--test',
-    `--test-reporter=${join(root, COMPILED, 'test/support/reporter.js')}`,
+    `--test-reporter=${urlOf('reporter.js')}`,
     '--test-reporter-destination=stdout',
     `--test-concurrency=${kind.atOnce}`,
     `--test-timeout=${TEST_MS_MAX}`,
@@ -220,6 +222,11 @@ function stepsOf(commands: Kind['before']): Promise<boolean>[] {
 
 async function allGood(steps: readonly Promise<boolean>[]): Promise<boolean> {
   return !(await Promise.all(steps)).includes(false);
+}
+
+/** @returns the address of a compiled module of `test/support`, which Windows needs in place of a path */
+function urlOf(name: string): string {
+  return pathToFileURL(join(root, COMPILED, 'test/support', name)).href;
 }
 
 /** @returns what measures the coverage: of all, with thresholds, or of the folders that the words name, file by file */
