@@ -29,7 +29,7 @@ import { ask, errorOf } from './support/wire.ts';
 
 /** For this file alone: other tests, which run at the same time, create folders with the same prefix. */
 const temporary = mkdtempSync(join(tmpdir(), 'embed-'));
-process.env['TMPDIR'] = temporary;
+for (const name of ['TMPDIR', 'TEMP', 'TMP']) process.env[name] = temporary; // the last two of Windows
 after(() => rmSync(temporary, { recursive: true, force: true }));
 
 async function start<const Deployment extends string = never>(

@@ -96,8 +96,8 @@ export interface Running {
   readonly finished: Promise<Finished>;
   /** On Windows each signal ends the process like SIGKILL. */
   kill(signal?: NodeJS.Signals): Promise<Finished>;
-  /** Ends standard input, which stops a service with `openInput` and `--exit-with-stdin`, on any system. */
-  endInput(): Promise<Finished>;
+  /** Ends standard input, which stops a service with `openInput` and `--exit-with-stdin`, on any system. @param last what it reads before */
+  endInput(last?: string): Promise<Finished>;
 }
 
 /** Starts a service on a free port and a new folder; both end with the test. */
@@ -126,8 +126,8 @@ export async function startService(
     events: () => eventsIn(data),
     finished,
     kill,
-    endInput: () => {
-      child.stdin?.end();
+    endInput: (last = '') => {
+      child.stdin?.end(last);
       return finished;
     },
   };

@@ -20,6 +20,8 @@ import { newFolder, type Scope } from '../../support/program.ts';
 import { askHolder, holderOf, lockFolder } from '../../support/standard-limits.ts';
 import { eventually, HANG_MS, within } from '../../support/tools.ts';
 
+const withoutFiles = process.platform === 'win32' && 'the lock is no file there';
+
 /** A process that has the lock of a folder and answers in its own way. */
 async function listenIn(t: Scope, folder: string, name: string, onAsker: (asker: Socket) => void): Promise<Server> {
   const holder = createServer(onAsker).listen(join(folder, name));
@@ -55,7 +57,7 @@ test('exactly one of twenty simultaneous starts gets the lock', async (t) => {
   }
 });
 
-test('the lock file of a dead process is removed', async (t) => {
+test('the lock file of a dead process is removed', { skip: withoutFiles }, async (t) => {
   const folder = newFolder(t);
   const { execFileSync } = await import('node:child_process');
   const script = `require('net').createServer().listen(${JSON.stringify(join(folder, '.lock-dead'))}, () => process.kill(process.pid, 'SIGKILL'))`;
@@ -66,7 +68,7 @@ test('the lock file of a dead process is removed', async (t) => {
   await lock.release();
 });
 
-test('a link in the place of a lock is not asked, and not removed', async (t) => {
+test('a link in the place of a lock is not asked, and not removed', { skip: withoutFiles }, async (t) => {
   const [folder, elsewhere] = [newFolder(t), newFolder(t)];
   let asked = 0;
   const other = await listenIn(t, elsewhere, 'socket', (asker) => {
@@ -100,7 +102,9 @@ test('a holder reports how far its journal is durable at that moment', async (t)
   assert.equal(await holderOf(folder), undefined);
 });
 
-test('a holder of an older version and a holder that does not answer are distinguished', async (t) => {
+test('a holder of an older version and a holder that does not answer are distinguished', {
+  skip: withoutFiles,
+}, async (t) => {
   const folder = newFolder(t);
   const older = await listenIn(t, folder, '.lock-older', (asker) => asker.end('held 77'));
   assert.deepEqual(await askHolder(folder), { kind: 'unsaid' });
@@ -114,8 +118,7 @@ test('a holder of an older version and a holder that does not answer are disting
 
 for (const name of ['linux', 'darwin'] as const) {
   test(`${name}: a folder is locked even if its path is longer than a socket address`, {
-    skip:
-      process.platform !== name && (name === 'linux' || process.platform === 'win32') && 'needs /proc, or socket files',
+    skip: process.platform !== name && (name === 'linux' ? 'needs /proc' : withoutFiles),
   }, async (t) => {
     const folder = join(newFolder(t), 'x'.repeat(100), 'y'.repeat(100));
     mkdirSync(folder, { recursive: true });
@@ -141,7 +144,9 @@ function linksIn(folder: string): string[] {
     .filter((path) => existsSync(path) && realpathSync(path).endsWith('y'.repeat(100)));
 }
 
-test('a lock file that is removed, replaced or moved away with its folder is noticed [lock-3]', async (t) => {
+test('a lock file that is removed, replaced or moved away with its folder is noticed [lock-3]', {
+  skip: withoutFiles,
+}, async (t) => {
   const losses: Record<string, (folder: string, name: string) => void> = {
     removed: (folder, name) => rmSync(join(folder, name)),
     replaced: (folder, name) => {
@@ -191,7 +196,9 @@ async function readAnswer(socket: Socket): Promise<string> {
   return answer;
 }
 
-test('a client that never closes its connection gets an answer, and does not delay the release of the lock', async (t) => {
+test('a client that never closes its connection gets an answer, and does not delay the release of the lock', {
+  skip: withoutFiles,
+}, async (t) => {
   const folder = newFolder(t);
   const lock = await lockFolder(folder);
   const askers = await Promise.all(Array.from({ length: 5 }, () => connectTo(t, folder)));
@@ -218,7 +225,9 @@ test('clients that keep their connections use no descriptors of the holder', {
   );
 });
 
-test('a holder that does not answer, or whose answer arrives byte by byte or has no end, keeps its lock', async (t) => {
+test('a holder that does not answer, or whose answer arrives byte by byte or has no end, keeps its lock', {
+  skip: withoutFiles,
+}, async (t) => {
   const silent = () => {};
   const slow = (asker: Socket) => {
     const timer = setInterval(() => asker.write('x'), 50);

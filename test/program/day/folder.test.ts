@@ -77,6 +77,24 @@ test('events, assets, verify and backup read the folder of a running service, wh
   assert.deepEqual(namesIn(to), ['a', 'b', 'a', 'c', 'e']);
 });
 
+/** Node reports Ctrl-C, Ctrl-Break and a closed window of Windows as these. */
+const SIGNALS: readonly NodeJS.Signals[] =
+  process.platform === 'win32' ? ['SIGINT', 'SIGBREAK', 'SIGHUP'] : ['SIGINT', 'SIGTERM'];
+/** No process can send them to another one on Windows, so the process emits what it reads. */
+const EMITTING = `data:text/javascript,process.stdin.once('data',(name)=>process.emit(String(name),String(name)))`;
+
+test('each signal that a user or a system sends stops the service cleanly', async (t) => {
+  for (const signal of SIGNALS) {
+    const data = newFolder(t);
+    const NODE_OPTIONS = `${process.env['NODE_OPTIONS'] ?? ''} --import=${EMITTING}`;
+    const service = await startService(t, { data, openInput: true, env: { NODE_OPTIONS } });
+    assert.equal(await report(service, 'a'), 200);
+    const { code, stderr } = await service.endInput(signal);
+    assert.equal(code, 0, `${signal}: ${stderr}`);
+    assert.match(stderr, new RegExp(`"message":"stopping","signal":"${signal}"`));
+  }
+});
+
 test('a damaged journal is refused until it is repaired', async (t) => {
   const data = newFolder(t);
   const service = await serve(t, data);
