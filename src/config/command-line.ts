@@ -3,7 +3,7 @@
 import { didYouMean } from '../event/nearest.ts';
 
 export interface CommandLine {
-  /** The texts of each option that is given, by its flag: all of a repeated option, otherwise the last one. */
+  /** The texts of each option that is given, by its flag: all of a repeated option, otherwise one. */
   readonly given: Map<string, readonly string[]>;
   readonly operands: readonly string[];
   readonly asksForHelp: boolean;
@@ -19,6 +19,8 @@ export interface OptionForm {
   readonly trueOrFalse?: true;
   /** The option may be given more than once; in the environment its values are separated by commas. */
   readonly repeated?: true;
+  /** No problem shows the value: it is a URL that might have a password or a token in its path. */
+  readonly secret?: true;
 }
 
 /** Consecutive words without an option between them. */
@@ -73,13 +75,29 @@ export function readCommandLine(
     runs.push({ flag, isSwitch: option.argument === '', words: [] });
     try {
       const text = readText(flag, option, inline, rest, isOption);
-      given.set(flag, [...(option.repeated ? (given.get(flag) ?? []) : []), text]);
+      const before = given.get(flag) ?? [];
+      if (before[0] !== undefined && !isRepeatable(option, before[0], text)) {
+        throw new Error(
+          `${flag} is given twice, as ${shown(option, before[0])} and as ${shown(option, text)}; give it once`,
+        );
+      }
+      given.set(flag, option.repeated ? [...before, text] : [text]);
     } catch (error) {
       problems.push((error as Error).message);
     }
   }
   const operands = operandsIn(runs, operandsMax, problems);
   return { given, operands, asksForHelp, problems };
+}
+
+/** A switch that is given twice has one meaning; of two values the last would win, and the first be lost. */
+function isRepeatable({ repeated, argument }: OptionForm, before: string, text: string): boolean {
+  return repeated === true || (argument === '' && before === text);
+}
+
+/** @returns a value for a problem: quoted, and without a password */
+export function shown({ argument, secret }: OptionForm, text: string): string {
+  return JSON.stringify(secret ? '***' : argument === 'URL' ? text.replace(LOGIN, ':***@') : text);
 }
 
 /**
@@ -114,6 +132,8 @@ function flagIn(word: string): string {
   return word.split('=', 1)[0] ?? '';
 }
 
+/** A user and a password, in a text that should be a URL. */
+const LOGIN = /:.*@/s;
 /** A word that might be meant as true or false. The option accepts two of these words, and refuses the others. */
 const BOOLEAN_WORD = /^(?:true|false|yes|no|on|off|0|1)$/i;
 

@@ -185,13 +185,15 @@ export const options: Options<Config> = {
     argument: 'URL',
     help: 'reach destinations over HTTP on other machines through this proxy',
     initial: '',
+    secret: true,
     parse: (text) => text, // checked later, as the URL of a hook is
   },
   onFailedCheck: {
     argument: 'URL',
     help: 'POST the line of each failed check to this URL, in order, until it is accepted',
     initial: '',
-    parse: (text) => text, // checked later: this function's error would show the URL, which is a secret
+    secret: true,
+    parse: (text) => text, // checked later, with what the destination needs
   },
   name: {
     argument: 'TEXT',

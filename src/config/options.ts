@@ -2,7 +2,7 @@
 
 import { resolve } from 'node:path';
 import { durationMs } from '../event/moment.ts';
-import { type CommandLine, type OptionForm, readCommandLine } from './command-line.ts';
+import { type CommandLine, type OptionForm, readCommandLine, shown } from './command-line.ts';
 
 export interface Option<Value> extends OptionForm {
   /** The switch has an environment variable, whose value is `true` or `false`. */
@@ -105,8 +105,7 @@ export function readOptions<Values extends object>(
       try {
         value = option.parse(text, value);
       } catch (error) {
-        const shown = option.argument === 'URL' ? text.replace(LOGIN, ':***@') : text;
-        problems.push(`${source} ${JSON.stringify(shown)} ${(error as Error).message}`);
+        problems.push(`${source} ${shown(option, text)} ${(error as Error).message}`);
       }
     }
     values[name] = value;
@@ -141,8 +140,6 @@ function read<Values>(args: readonly string[], options: Options<Values>, { max }
 }
 
 const NO_OPERANDS: Operands = { max: 0, text: '' };
-/** A user and a password, in a text that should be a URL. */
-const LOGIN = /:.*@/s;
 
 /** An option without a value: `true` if it is given, otherwise `false`. */
 export function switchOption(help: string): Option<boolean> {

@@ -105,7 +105,7 @@ test('flags override the environment, and the environment overrides defaults', (
     ASSETLOG_DATA: '',
     ASSETLOG_ALLOWED_HOST: 'A.example,[::1]',
   };
-  const read = config(['--port', '2', '--port=3', '--path-prefix', '/some/path/', '--log-level=debug'], env);
+  const read = config(['--port=3', '--path-prefix', '/some/path/', '--log-level=debug'], env);
   assert.deepEqual(
     [read.port, read.host, read.data, read.allowedHost, read.pathPrefix, read.logLevel],
     [3, '0.0.0.0', './assetlog-data', ['a.example', '[::1]'], '/some/path', 'debug'],

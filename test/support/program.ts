@@ -105,7 +105,8 @@ export async function startService(
   t: Scope,
   { args = [], data = newFolder(t), ...options }: { args?: readonly string[]; data?: string } & RunOptions = {},
 ): Promise<Running> {
-  const launched = launch(['serve', '--port', '0', '--data', data, ...args], options);
+  const port = args.includes('--port') ? [] : ['--port', '0'];
+  const launched = launch(['serve', ...port, '--data', data, ...args], options);
   const { child, stderr, finished } = launched;
   const kill = async (signal: NodeJS.Signals = 'SIGTERM') => {
     child.kill(signal);

@@ -105,7 +105,11 @@ test('an invalid call is refused with 2 and a sentence with what to do', async (
     [[join(data, 'nowhere')], /nowhere" and --data \S+ are not the same; give one of them/],
   ];
   for (const [args, problem] of table) {
-    const { code, stdout, stderr } = await runHere(['events', '--data', data, ...args]);
+    const { code, stdout, stderr } = await runHere([
+      'events',
+      ...(args[0] === '--data' ? [] : ['--data', data]),
+      ...args,
+    ]);
     assert.deepEqual([code, stdout], [2, ''], String(args));
     assert.match(stderr, problem);
   }
