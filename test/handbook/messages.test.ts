@@ -4,11 +4,14 @@
  */
 
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { texts } from '../../src/commands/all-commands.ts';
 import { decisions } from '../../src/journal/open/recovery.ts';
-import { page, pathOf } from '../support/handbook.ts';
+import { page, pagePaths, pathOf } from '../support/handbook.ts';
 import { type Literal, literalsIn } from '../support/literals.ts';
+import { root } from '../support/program.ts';
 import { sources } from '../support/sources.ts';
 
 const PAGE = pathOf('messages');
@@ -34,6 +37,22 @@ const searched = [
   'service.ts',
   'service/',
 ];
+
+/** The other files and folders of `src/`, by what their texts are. */
+const unsearched: Readonly<Record<string, string>> = {
+  'build.ts': 'a script that is no part of the program',
+  'client/': 'failures that are retried, and end with the reply of the service',
+  'commands/': 'help, results, and refusals that say what to write instead',
+  'deployments/': 'replies with 401 and 403, and tokens',
+  'embed.ts': 'errors in a test, at the line that is wrong',
+  'embed/': 'errors in a test, at the line that is wrong',
+  'event/': 'replies with 400, which say what to send',
+  'http/': 'replies, whose status is on the page http',
+  'reading/': 'replies, whose status is on the page http',
+  'release.ts': 'a script that is no part of the program',
+  'telemetry/': 'the log, and descriptions of metrics',
+  'test-mode/': 'replies to a test',
+};
 
 /** Files in these folders without such messages, by what their texts are. */
 const excusedFiles: Readonly<Record<string, string>> = {
@@ -362,11 +381,12 @@ const spans = rows.flatMap((row) =>
   [...(row.split(' | ')[0] ?? '').matchAll(/`([^`]+)`/g)].map(([, span = '']) => span),
 );
 
-/** Texts of three and more words. */
-const found: readonly Text[] = [...sources]
-  .filter(([path]) => searched.some((start) => path.startsWith(start)) && !Object.hasOwn(excusedFiles, path))
+/** Texts of three and more words, in all folders of `src/`. */
+const all: readonly Text[] = [...sources]
   .flatMap(([path, source]) => literalsIn(source).map((literal) => ({ ...literal, text: plain(literal.text), path })))
   .filter(({ text }) => text.split(' ').filter((word) => /\p{L}/u.test(word)).length >= 3);
+const startsWithOne = (path: string, starts: readonly string[]) => starts.some((start) => path.startsWith(start));
+const found = all.filter(({ path }) => startsWithOne(path, searched) && !Object.hasOwn(excusedFiles, path));
 
 /** Whether a log line says it while the service continues. */
 const isLogged = ({ before }: Text) => /\.(info|debug|warn)\(\s*$/.test(before);
@@ -425,6 +445,25 @@ test('each excuse of a message without a row is needed', () => {
     Object.keys(excusedFiles).filter((path) => !sources.has(path)),
     [],
   );
+});
+
+test('each folder is searched or named with a reason, and no message has a name of the code that is on no page', () => {
+  const paths = [...sources.keys()];
+  assert.deepEqual(
+    paths.filter((path) => !startsWithOne(path, [...searched, ...Object.keys(unsearched)])),
+    [],
+  );
+  const pages = pagePaths.map((path) => readFileSync(join(root, path), 'utf8')).join('\n');
+  const words = new Set(pages.match(/\w+/g));
+  const NOT_OURS = ['enableServiceLinks', 'argMax', 'getBuiltinModule']; // of Kubernetes, SQL and Node
+  const names = all
+    .filter(({ path }) => !Object.hasOwn(excusedFiles, path))
+    .flatMap(({ path, line, text }) =>
+      (text.match(/(?<!\w)\p{Ll}+\p{Lu}\w*/gu) ?? [])
+        .filter((name) => !words.has(name) && !NOT_OURS.includes(name))
+        .map((name) => `src/${path}:${line}: ${name} in ${text}`),
+    );
+  assert.deepEqual(names, []);
 });
 
 test('the texts of a source are found without comments, patterns and values', () => {

@@ -119,7 +119,7 @@ const metadataJsonOption = flagOption<ParameterValue>(
 /** @throws Error if the text is empty, too long, or has a character that no idempotency key has */
 function checkVisible(text: string, charactersMax: number): string {
   if (/^[\x21-\x7e]+$/.test(text) && text.length <= charactersMax) return text;
-  throw new Error(`is not 1 to ${charactersMax} checkVisible ASCII characters`);
+  throw new Error(`is not 1 to ${charactersMax} visible ASCII characters`);
 }
 
 const LINE_SUFFIX_CHARACTERS = `/${Number.MAX_SAFE_INTEGER}`.length;

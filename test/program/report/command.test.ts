@@ -117,6 +117,8 @@ test('an invalid report is refused with 2 before anything is sent', async () => 
       /--url has a user, a query or a fragment; .* go into --token-file/,
     ],
     [[...KEY, '--token-file', '/nowhere/token'], /ENOENT/],
+    [[...KEY, '--idempotency-key', 'a b'], /--idempotency-key "a b" is not 1 to 255 visible ASCII characters\n/],
+    [['--from', '-', '--run-id', 'ä'], /--run-id "ä" is not 1 to 238 visible ASCII characters\n/],
     [['--from', 'x.jsonl', 'check', 'k'], /a key cannot be combined with --from/],
     [['--from', 'x.jsonl', '--partition', 'p'], /--partition cannot be combined with --from/],
     [['--from', '/nowhere/x.jsonl'], /ENOENT/],
