@@ -2,7 +2,7 @@
 
 import { exitCodes } from '../config/exit-codes.ts';
 import { writeSecret } from '../config/files.ts';
-import { flagOption, pathOf } from '../config/options.ts';
+import { flagOption, text } from '../config/options.ts';
 import { NOT_AFTER, newToken, readNotAfter } from '../deployments/tokens.ts';
 import { type Right, rights } from '../http/router.ts';
 import { defineCommand, refuse } from './cli/command.ts';
@@ -62,11 +62,7 @@ export const token = defineCommand<TokenValues>(
         choices: [...rights, rights.join(',')],
         parse: readRights,
       },
-      out: flagOption(
-        'FILE',
-        'write the token to this new file, which only its owner may read, and print only the entry',
-        pathOf('the file for the token'),
-      ),
+      out: text('FILE', 'write the token to this new file, which only its owner may read, and print only the entry'),
     },
   },
   async ({ name, notAfter, may, out }, output) => {

@@ -14,7 +14,6 @@ import {
   type Option,
   type Options,
   oneOf,
-  pathOf,
   readOptions,
   size,
   switchOption,
@@ -115,7 +114,7 @@ export const options: Options<Config> = {
     argument: 'FOLDER',
     help: 'folder of the journal; serve makes it when it is missing',
     initial: './assetlog-data',
-    parse: pathOf('the folder that holds the journal'),
+    parse: (text) => text,
   },
   pathPrefix: {
     argument: '/PATH',
@@ -168,18 +167,9 @@ export const options: Options<Config> = {
     initial: '',
     parse: (text) => matching(text, /^[a-z][a-z0-9+.-]*:\/\/[^/]/i, 'is not a URL such as https://assets.example/prod'),
   },
-  forward: fileOption(
-    'send every event on to the destinations in this file, which is read again',
-    'the file with the destinations',
-  ),
-  forwardCaFile: fileOption(
-    '--forward-to: certificates (PEM) of the authorities to trust instead of the usual ones',
-    'the file with the certificates',
-  ),
-  forwardTokenFile: fileOption(
-    '--forward-to: file that contains the token and nothing else',
-    'the file with the token',
-  ),
+  forward: fileOption('send every event on to the destinations in this file, which is read again'),
+  forwardCaFile: fileOption('--forward-to: certificates (PEM) of the authorities to trust instead of the usual ones'),
+  forwardTokenFile: fileOption('--forward-to: file that contains the token and nothing else'),
   forwardTokenHeader: tokenHeaderOption('--forward-to: name of the header with the token'),
   forwardProxy: {
     argument: 'URL',
@@ -208,7 +198,7 @@ export const options: Options<Config> = {
     repeated: true,
     parse: (text, before) => {
       if (before.length === limits.watchedKeysMax) throw new Error(`is one more than ${limits.watchedKeysMax}`);
-      return [...before, readKey([matching(text, /^[^\0-\x1f]+$/, 'is not a key')])];
+      return [...before, readKey([text])];
     },
   },
   whenBehind: {
@@ -224,10 +214,7 @@ export const options: Options<Config> = {
     initial: '',
     parse: (text) => matching(text, destinationName, 'is not the name of a destination'),
   },
-  deployments: fileOption(
-    'the deployments and their tokens; reports go to /NAME/… and need a token',
-    'the file with the deployments',
-  ),
+  deployments: fileOption('the deployments and their tokens; reports go to /NAME/… and need a token'),
   tokenHeader: tokenHeaderOption('token header beside Dagster-Cloud-Api-Token and Bearer'),
   trustedProxy: {
     argument: 'NETWORK',
@@ -283,9 +270,8 @@ export const options: Options<Config> = {
   exitWithStdin: switchOption('stop when standard input is closed, such as at the end of the program that started it'),
 };
 
-/** @param what the file, for the error of `pathOf` */
-function fileOption(help: string, what: string): Option<string> {
-  return { argument: 'FILE', help, initial: '', parse: pathOf(what) };
+function fileOption(help: string): Option<string> {
+  return { argument: 'FILE', help, initial: '', parse: (text) => text };
 }
 
 function tokenHeaderOption(help: string): Option<string> {

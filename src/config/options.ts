@@ -16,6 +16,8 @@ export interface Option<Value> extends OptionForm {
   readonly choices?: readonly string[];
   /** The option applies to one call of a command, so no environment variable sets it. */
   readonly flagOnly?: true;
+  /** A flag may have any text, since a report or a search has it. Other values have no control characters and no quotes around them. */
+  readonly anyText?: true;
   /**
    * Reads a text of the option.
    * @param before the value of the texts before it
@@ -103,6 +105,7 @@ export function readOptions<Values extends object>(
     let value = option.initial;
     for (const text of texts) {
       try {
+        if (source === variableOf(name) || !option.anyText) checkPlain(text);
         value = option.parse(text, value);
       } catch (error) {
         problems.push(`${source} ${shown(option, text)} ${(error as Error).message}`);
@@ -117,8 +120,10 @@ export function readOptions<Values extends object>(
     const flag = `--${flagOf(name)}`;
     const flags = given.get(flag);
     if (flags !== undefined) set(name, flags, flag);
-    else if (variable) set(name, option.repeated ? variable.split(',') : [variable], variableOf(name));
-    else values[name] = option.initial;
+    else if (variable) {
+      const isList = option.repeated && !QUOTED.test(variable); // quotes are around all of a list
+      set(name, isList ? variable.split(',') : [variable], variableOf(name));
+    } else values[name] = option.initial;
   }
   if (problems.length > 0) return { kind: 'invalid', problems };
   return { kind: 'valid', values: values as Values, operands: words };
@@ -141,6 +146,22 @@ function read<Values>(args: readonly string[], options: Options<Values>, { max }
 
 const NO_OPERANDS: Operands = { max: 0, text: '' };
 
+/**
+ * Docker, direnv and files with CR LF leave quotes and line ends in a value, which would be another folder, name or partition.
+ * @throws Error for a control character, and for quotes around the text
+ */
+function checkPlain(text: string): void {
+  const [control] = /\p{Cc}/u.exec(text) ?? [];
+  if (control === '\r') throw new Error('has a carriage return; save its file with LF, not CR LF, at the end of lines');
+  if (control !== undefined) {
+    const code = control.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0');
+    throw new Error(`has the control character U+${code}; leave it out`);
+  }
+  if (QUOTED.test(text)) throw new Error('has quotes around it, which would be a part of the value; leave them out');
+}
+
+const QUOTED = /^\s*(?:(["']).*\1|[“‘].*[”’])\s*$/s;
+
 /** An option without a value: `true` if it is given, otherwise `false`. */
 export function switchOption(help: string): Option<boolean> {
   return { argument: '', help, initial: false, parse: () => true };
@@ -160,7 +181,12 @@ export function booleanOption(help: string): Option<boolean | undefined> {
   return { ...flagOption('', help, trueOrFalse), trueOrFalse: true };
 }
 
-/** An option of one call whose value is any text. */
+/** @returns the option, whose flag may have any text */
+export function withAnyText<Value>(option: Option<Value>): Option<Value> {
+  return { ...option, anyText: true };
+}
+
+/** An option of one call whose value is a text. */
 export function text(argument: string, help: string): Option<string | undefined> {
   return flagOption(argument, help, (given) => given);
 }
@@ -176,11 +202,6 @@ export function oneOf<Choice extends string>(choices: readonly Choice[], text: s
   const choice = choices.find((known) => known === text);
   if (choice === undefined) throw new Error(problem);
   return choice;
-}
-
-/** @param what the thing at the path: `the file with the token` @returns a function for `parse` */
-export function pathOf(what: string): (text: string) => string {
-  return (text) => matching(text, /^[^\0]+$/, `is not a path; give ${what}`);
 }
 
 /** For `parse` of a switch that has a variable or may be given as false. @throws Error for any other text than `true` and `false` */

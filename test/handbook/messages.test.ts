@@ -105,7 +105,6 @@ const excuses: readonly Excuse[] = [
       'options are written --name value',
       'a value of several words needs quotes',
       'it takes no value',
-      /^the f(older that|ile with) /,
       'at most 64 characters',
       '--watch-asset starts with',
       'and no more are read',

@@ -9,6 +9,7 @@ import {
   oneOf,
   switchOption,
   text,
+  withAnyText,
 } from '../../config/options.ts';
 import { readKey } from '../../event/asset-key.ts';
 import type { Event } from '../../event/event.ts';
@@ -89,7 +90,7 @@ export function rangeTest({ since, until }: TimeRange): (sortKey: string) => boo
 }
 
 export const keyOption = (help: string): Option<readonly string[] | undefined> =>
-  flagOption<readonly string[]>('KEY', help, (text) => readKey([text]));
+  withAnyText(flagOption<readonly string[]>('KEY', help, (text) => readKey([text])));
 
 /** A name also matches other ids, which are known only when a journal is read. */
 export const sourceOption = (help: string): Option<SourceFilter | undefined> =>
@@ -144,7 +145,7 @@ function optionsOf({ kind, option, what = '', help = what, opposite }: Search): 
   if (option === undefined) return [];
   if (kind === 'key' || kind === 'key prefix') return [[option, keyOption(help)]];
   if (kind === 'source') return [[option, sourceOption(help)]];
-  if (kind === 'contained text') return [[option, flagOption('TEXT', help, readText)]];
+  if (kind === 'contained text') return [[option, withAnyText(flagOption('TEXT', help, readText))]];
   if (kind === 'type') return [[option, { ...flagOption('TYPE', help, readType), choices: types }]];
   if (opposite === undefined) return [[option, text('NAME', help)]];
   return [

@@ -17,6 +17,7 @@ import {
   switchOption,
   text,
   trueOrFalse,
+  withAnyText,
 } from '../../config/options.ts';
 import { keyNotes, readKey } from '../../event/asset-key.ts';
 import { didYouMean } from '../../event/nearest.ts';
@@ -83,8 +84,10 @@ function optionsOf(parameter: Parameter): ParameterOptions {
       const option = jsonString(parameter.argument, `${parameter.what}${scope}`, (text) => choose(text, parameter));
       return { [member]: { ...option, standard: parameter.standard, choices: parameter.choices } };
     }
-    default:
-      return { [member]: jsonString(parameter.argument, `${parameter.what}${scope}`) };
+    default: {
+      const option = jsonString(parameter.argument, `${parameter.what}${scope}`);
+      return { [member]: member === 'description' ? withAnyText(option) : option };
+    }
   }
 }
 
@@ -101,6 +104,7 @@ const metadataOption: Option<ParameterValue> = {
   initial: undefined,
   repeated: true,
   flagOnly: true,
+  anyText: true,
   parse: (text, before) => {
     const [, name = '', json, value = ''] = /^([^=]*?)(:)?=(.*)$/s.exec(text) ?? [];
     if (name === '') throw new Error('is not of the form NAME=TEXT or NAME:=JSON');
@@ -110,10 +114,10 @@ const metadataOption: Option<ParameterValue> = {
   },
 };
 
-const metadataJsonOption = flagOption<ParameterValue>(
-  'OBJECT',
-  'the whole metadata as a JSON object; every digit is kept',
-  (text) => readObject(text, limits),
+const metadataJsonOption = withAnyText(
+  flagOption<ParameterValue>('OBJECT', 'the whole metadata as a JSON object; every digit is kept', (text) =>
+    readObject(text, limits),
+  ),
 );
 
 /** @throws Error if the text is empty, too long, or has a character that no idempotency key has */

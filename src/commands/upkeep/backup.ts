@@ -1,10 +1,10 @@
 /** `assetlog backup`: brings a copy of a journal up to date, or of the journals of all deployments. */
 
-import { journalFolder, options } from '../../config/config.ts';
+import { journalFolder } from '../../config/config.ts';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { isWithin } from '../../config/files.ts';
 import { limits } from '../../config/limits.ts';
-import { flagOption } from '../../config/options.ts';
+import { text } from '../../config/options.ts';
 import { type Disk, describe, isFull, openDisk } from '../../journal/disk.ts';
 import { LinkError } from '../../journal/entry.ts';
 import { InUseError, type Lock, lockFolder, UnlockableError } from '../../journal/lock/lock.ts';
@@ -15,9 +15,7 @@ import { defineCommand, type Output, refuse } from '../cli/command.ts';
 import { deploymentsIn, folderOperand, folderOption, surveyFolder } from '../cli/data-folder.ts';
 import { createByteProgress, megabytes } from '../cli/progress.ts';
 
-const to = flagOption('FOLDER', 'folder of the backup, which is created if it is missing (0700, files 0600)', (text) =>
-  options.data.parse(text, ''),
-);
+const to = text('FOLDER', 'folder of the backup, which is created if it is missing (0700, files 0600)');
 
 export const backup = defineCommand<BackupValues>(
   {

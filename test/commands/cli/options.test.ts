@@ -61,3 +61,60 @@ test('of a switch that is given as true and as false none is lost, and a repetit
     '--url is given twice, as "http:***@c" and as "d"; give it once',
   ]);
 });
+
+/** By the names of the options that may have any text as a flag: what a report says, and what a search looks for. */
+const FREE = ['description', 'metadata', 'metadataJson', 'contains', 'key', 'keyPrefix'];
+
+/** Values of a file that Docker, direnv or an editor of Windows left as they were, with a part of the problem. */
+const LEFT: readonly (readonly [value: string, shown: string, problem: string])[] = [
+  ['/data\r', '/data\\r', 'has a carriage return; save its file with LF, not CR LF, at the end of lines'],
+  ['a=b\r\n', 'a=b\\r\\n', 'has a carriage return; save its file'],
+  ['\t/data', '\\t/data', 'has the control character U+0009; leave it out'],
+  ['a\u007fb', 'a\\u007fb', 'has the control character U+007F; leave it out'],
+  ['a\u0085', 'a\\u0085', 'has the control character U+0085; leave it out'],
+  ['"/data"', '\\"/data\\"', 'has quotes around it, which would be a part of the value; leave them out'],
+  ["'/data'", "'/data'", 'has quotes around it'],
+  ['"a,b" ', '\\"a,b\\" ', 'has quotes around it'],
+  ['“/data”', '“/data”', 'has quotes around it'],
+];
+
+test('a control character in a value, or quotes around it, is refused in each flag and each variable', async () => {
+  const valued = rows.filter(({ option }) => option.argument !== '' || hasVariable(option));
+  assert.deepEqual(new Set(valued.flatMap(({ name, option }) => (option.anyText ? [name] : []))), new Set(FREE));
+  for (const { command, name, flag, option } of valued) {
+    const withFlag = option.argument === '' || option.anyText ? [] : [flag];
+    const sources = [...withFlag, ...(hasVariable(option) ? [variableOf(name)] : [])];
+    for (const source of sources) {
+      for (const [value, shown, problem] of LEFT) {
+        const isFlag = source === flag;
+        const args = isFlag ? [command, `${flag}=${value}`] : [command];
+        const { code, stdout, stderr } = await runHere(args, { env: isFlag ? {} : { [source]: value } });
+        assert.deepEqual([code, stdout], [2, ''], `${args} ${source}`);
+        const start = `assetlog: ${source} "${option.secret ? '***' : shown}" ${problem}`;
+        assert.ok(
+          stderr.split('\n').some((line) => line.startsWith(start)),
+          `${stderr} without ${start}`,
+        );
+      }
+    }
+  }
+});
+
+test('what a report says and a search looks for may have line ends and quotes, and quotes inside are no pair', () => {
+  for (const row of rows.filter(({ option }) => option.anyText)) {
+    for (const value of row.name === 'metadata'
+      ? ['a="b"', '"=\r\n"']
+      : row.name === 'metadataJson'
+        ? ['{"a":\r\n1}']
+        : ['"a"', "'a\r\n'"]) {
+      assert.deepEqual(problemsOf(row, [`${row.flag}=${value}`]), [], `${row.command} ${row.flag} ${value}`);
+    }
+  }
+  const quoted = { command: 'serve' } as Row;
+  for (const value of ['"', '"a', 'a"b"c', "it's", '/a/"b"', '\'a"'])
+    assert.deepEqual(problemsOf(quoted, ['--data', value]), [], value);
+  assert.deepEqual(problemsOf(quoted, [], { ASSETLOG_WATCH_ASSET: 'a,"b"', ASSETLOG_TRUSTED_PROXY: '10.0.0.0/8,\r' }), [
+    'ASSETLOG_WATCH_ASSET "\\"b\\"" has quotes around it, which would be a part of the value; leave them out',
+    'ASSETLOG_TRUSTED_PROXY "\\r" has a carriage return; save its file with LF, not CR LF, at the end of lines',
+  ]);
+});

@@ -48,7 +48,11 @@ test('wrong options and commands end with 2, one line each, and the nearest matc
       'assetlog: --data needs a value: --data FOLDER\nassetlog: --port "x" is not a whole number from 0 to 65535\n',
     ],
     [['healthcheck', '--data', 'x'], 'assetlog: unknown option --data\n'],
-    [['events', '--data', '/no\n\u001b\u2028'], 'assetlog: there is no journal in /no\\u000a\\u001b\\u2028: '],
+    [['events', '--data', '/no\u202e\u2028'], 'assetlog: there is no journal in /no\\u202e\\u2028: '],
+    [
+      ['events', '--partition', 'a\u001b\u0085'],
+      'assetlog: --partition "a\\u001b\\u0085" has the control character U+001B; ',
+    ],
   ];
   for (const [args, expected] of table) {
     const { code, stderr, stdout } = await runHere(args);
@@ -65,7 +69,7 @@ test('a command that runs inside a test ends and prints like the process', async
     ['--version'],
     ['report', '--help'],
     ['serv'],
-    ['events', '--data', '/no\n\u001b\u2028'],
+    ['events', '--data', '/no\u202e\u2028'],
     ['report', 'observation', 'a', '--port', '1'],
     ['events', '--csv', '--data', good],
     ['events', '--key', 'none', '--data', good],
