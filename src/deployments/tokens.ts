@@ -2,6 +2,7 @@
 
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Limits } from '../config/limits.ts';
+import { readEventTime } from '../event/event-time.ts';
 import type { Right } from '../http/router.ts';
 import { findFirstIndex } from '../journal/first-index.ts';
 import type { Notices } from '../telemetry/log.ts';
@@ -172,16 +173,12 @@ export const NOT_AFTER =
  *   text is not such a day or time, or not one that exists
  */
 export function readNotAfter(text: string): number | undefined {
-  const [, day, time] = DAY_OR_TIME.exec(text) ?? [];
-  const ms = Date.parse(text);
-  if (day === undefined || Number.isNaN(ms)) return undefined;
-  // Date.parse turns 2027-02-31 into March 3, and 24:00 into the next day: the token would expire later than written.
-  const utc = `${day}${time ?? 'T00:00:00'}`;
-  if (!new Date(`${utc}Z`).toISOString().startsWith(utc)) return undefined;
-  return time === undefined ? ms + DAY_MS : ms;
+  const isDay = text.length === 'YYYY-MM-DD'.length;
+  const time = readEventTime(isDay ? `${text}T00:00:00Z` : text);
+  if (time.kind === 'wrong') return undefined;
+  return Date.parse(time.utc) + (isDay ? DAY_MS : 0);
 }
 
-const DAY_OR_TIME = /^(\d{4}-\d{2}-\d{2})(?:(T\d{2}:\d{2}:\d{2})(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2}))?$/;
 const DAY_MS = 86_400_000;
 
 /** Compared if a deployment has no more tokens. No text is known to have this SHA-256. */

@@ -1,6 +1,6 @@
 /**
- * The time at which an event happened, in the form that a client sends: RFC 3339 with a zone. It is recorded in UTC with all
- * digits of its fraction; `Date` has only three.
+ * The one reader of times: RFC 3339 with a zone, as a client sends the time at which an event happened. It is recorded in UTC with
+ * all digits of its fraction; `Date` has only three.
  */
 
 /** The time in UTC, such as `2026-11-20T14:19:45.250Z`, or what is wrong and what to send. */
@@ -14,7 +14,7 @@ export const eventTimeForm =
 
 /**
  * Parses a time of RFC 3339 (section 5.6) between the years 0001 and 9999, with at most nine digits of fraction. `t` and `z` in
- * lower case are accepted; second 60 is not.
+ * lower case are accepted, and a space in place of the `T`, as `date --rfc-3339` prints it; second 60 is not.
  */
 export function readEventTime(text: string): EventTime {
   const found = FORM.exec(text);
@@ -51,7 +51,7 @@ export function sortKeyOf(utc: string): string {
  */
 export const eventTimePattern =
   '^(000[1-9]|00[1-9]\\d|0[1-9]\\d\\d|[1-9]\\d{3})-(0[1-9]|1[0-2])-(0[1-9]|[12]\\d|3[01])' +
-  '[Tt]([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(\\.\\d{1,9})?([Zz]|[+-]([01]\\d|2[0-3]):[0-5]\\d)$';
+  '[Tt ]([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(\\.\\d{1,9})?([Zz]|[+-]([01]\\d|2[0-3]):[0-5]\\d)$';
 
 /** Which time of an event counts: when it was recorded (`time`), or when it happened (`event_time`). */
 export type By = 'time' | 'event_time';
@@ -61,8 +61,8 @@ export function happenedAt(event: { readonly event_time?: string | undefined; re
   return event.event_time ?? event.time;
 }
 
-const FORM = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(\.\d{1,9})?(?:[Zz]|([+-])(\d\d):(\d\d))$/;
-const DATE_AND_TIME = '\\d{4}-\\d\\d-\\d\\d[Tt]\\d\\d:\\d\\d:\\d\\d';
+const FORM = /^(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(\.\d{1,9})?(?:[Zz]|([+-])(\d\d):(\d\d))$/;
+const DATE_AND_TIME = '\\d{4}-\\d\\d-\\d\\d[Tt ]\\d\\d:\\d\\d:\\d\\d';
 const EPOCH = /^[+-]?\d+(\.\d*)?$/;
 const WITHOUT_ZONE = new RegExp(`^${DATE_AND_TIME}(\\.\\d{1,9})?$`);
 const LONG_FRACTION = new RegExp(`^${DATE_AND_TIME}\\.\\d{10,}`);

@@ -2,7 +2,7 @@
 
 import type { Limits } from '../config/limits.ts';
 import type { JsonLimits } from '../event/json-bytes.ts';
-import { type Moment, timeAt } from '../event/moment.ts';
+import { lineTimeFrom, type Moment, timeAt } from '../event/moment.ts';
 import { allSearches, type Filter, type QueryName, type SearchKind } from '../event/search.ts';
 import { type HandlerRequest, quotingRefusal, Refusal, shown } from '../http/message.ts';
 import { acceptedType, linesType } from './accept.ts';
@@ -127,7 +127,7 @@ function filterOf(values: Values, nowMs: number): Filter {
 
 function timeOf(name: string, moment: Moment, nowMs: number): string {
   try {
-    return timeAt(moment, nowMs);
+    return lineTimeFrom(timeAt(moment, nowMs));
   } catch (error) {
     throw new Refusal(400, `${name}: it ${(error as Error).message}`);
   }

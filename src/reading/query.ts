@@ -164,10 +164,10 @@ export const typeParameter: QueryParameter<Event['type'] | undefined> = {
   },
 };
 
-/** The times of `readMoment`, but for the last days of a month, 24:00, and years before 1980 or from 9000 on. */
+/** The times of `readMoment`, but for the last days of a month, and years before 1980 or from 9000 on. */
 const TIME_PATTERN = [
   '^(\\d{1,9}m?s|\\d{1,7}m|\\d{1,5}h|\\d{1,4}d|(19[89]|[2-8]\\d\\d)\\d-(0[1-9]|1[0-2])-(0[1-9]|1\\d|2[0-8])',
-  '([T ]([01]\\d|2[0-3]):[0-5]\\d(:[0-5]\\d(\\.\\d{1,3})?)?)?(Z|[+-]([01]\\d|2[0-3]):[0-5]\\d)?)$',
+  '([Tt ]([01]\\d|2[0-3]):[0-5]\\d(:[0-5]\\d(\\.\\d{1,9})?)?)?([Zz]|[+-]([01]\\d|2[0-3]):[0-5]\\d)?)$',
 ].join('');
 
 /** A time as commands take it: `7d`, `2026-11-20T15:00`. */

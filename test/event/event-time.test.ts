@@ -36,7 +36,7 @@ test('the UTC of a time agrees with Date, and its digits are as sent', () => {
       .map(([sign, h, m]) => `${sign}${two(h)}:${two(m)}`),
   );
   const clock = fc.tuple(fc.oneof(number(0, 23), fc.constantFrom(0, 23)), number(0, 59), number(0, 59));
-  const text = fc.tuple(year, month, day, clock, fraction, fc.constantFrom('T', 't'), zone);
+  const text = fc.tuple(year, month, day, clock, fraction, fc.constantFrom('T', 't', ' '), zone);
   fc.assert(
     fc.property(text, ([y, mo, d, [h, mi, s], f, t, z]) => {
       const sent = `${String(y).padStart(4, '0')}-${two(mo)}-${two(d)}${t}${two(h)}:${two(mi)}:${two(s)}${f}${z}`;
@@ -61,6 +61,8 @@ test('any other text is refused with advice', () => {
     ['-1', ambiguous],
     ['1763650785.25', ambiguous],
     ['2026-11-20T15:19:45 01:00', /write \+ as %2B$/],
+    ['2026-11-20 15:19:45.25 01:00', /^it has a space before its zone: .* write \+ as %2B$/],
+    ['2026-11-20 15:19:45', /^it has no zone; add Z/],
     ['2026-11-20T15:19:45', /^it has no zone; add Z/],
     ['2026-11-20T15:19:60Z', /^its second is 60; send 59/],
     ['2026-11-20T15:19:45.1234567890Z', /more than nine digits/],
@@ -80,7 +82,16 @@ test('any other text is refused with advice', () => {
   ];
   for (const [text, problem] of refused) assert.match(problemOf(text), problem, text);
   for (const text of [
-    ...['', 'now', '2026-11-20', '2026-11-20 15:19:45Z', '2026-11-20T15:19Z', '2026-11-20T15:19:45.Z'],
+    ...[
+      '',
+      'now',
+      '2026-11-20',
+      '2026-11-20  15:19:45Z',
+      '2026-11-20T 15:19:45Z',
+      '2026-11-20 15:19:45 Z',
+      '2026-11-20T15:19Z',
+      '2026-11-20T15:19:45.Z',
+    ],
     ...['2026-11-20T15:19:45,5Z', '2026-11-20T15:19:45+0100', '2026-11-20T15:19:45+1:00', '20261120T151945Z'],
     ...['+12026-11-20T15:19:45Z', '2026-11-20T15:19:45Z ', '2026-11-20T15:19:45Z\n'],
     ...['\u0662026-11-20T15:19:45Z', '2026-11-20T15:19:45\u221201:00'],

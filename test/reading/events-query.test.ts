@@ -35,6 +35,12 @@ test('the filters are those of the command', () => {
     ['since=2h', { since: '2026-11-22T10:00:00.000Z' }],
     ['since=7d&until=2026-11-20T15:00', { since: '2026-11-15T12:00:00.000Z', until: '2026-11-20T15:00:00.000Z' }],
     ['until=2026-11-20T16:00:00%2B01:00', { until: '2026-11-20T15:00:00.000Z' }],
+    ['since=2026-11-20+15:00:00.25z', { since: '2026-11-20T15:00:00.250Z' }],
+    // The time of a line has milliseconds: the first one that is not before the bound.
+    ['since=2026-11-20T15:00:00.000001Z', { since: '2026-11-20T15:00:00.001Z' }],
+    ['until=2026-11-20t16:00:00.999999999%2B01:00', { until: '2026-11-20T15:00:01.000Z' }],
+    ['until=9999-12-31T23:59:59.9999Z', { until: '9999-12-31T23:59:59.999Z' }],
+    ['since=0001-01-01', { since: '0001-01-01T00:00:00.000Z' }],
   ];
   for (const [query, expected] of cases) assert.deepEqual(filterOf(query), expected, query);
   const { contains, ...others } = ask(`contains=${'😀'.repeat(100)}`).filter(NOW_MS);
@@ -84,6 +90,9 @@ test('what cannot be meant is refused with a sentence, and the log has none of t
     ['since=yesterday', /^since is "yesterday"; send a time such as/],
     ['since=2026-02-30', /send a time such as/],
     ['since=2026-11-20T16:00:00+01:00', /^since is "2026-11-20T16:00:00 01:00"; write \+ as %2B$/],
+    ['until=2026-01-01+10:00:00+02:00', /^until is "2026-01-01 10:00:00 02:00"; write \+ as %2B$/],
+    ['since=2026-11-20++15:00', /send a time such as/],
+    ['since=2026-11-20T24:00', /send a time such as/],
     ['last=1&limit=1', /^use one of last and limit$/],
     ['wait=1', /^wait needs after_seq/],
     ['wait=1&after_seq=1&last=1', /^use one of last and wait$/],

@@ -167,7 +167,7 @@ function checkCheck(event: Record<string, unknown>, passed: unknown): void {
   event['passed'] = passed;
 }
 
-const TIME = /^(\d{4})-(\d\d)-(\d\d)t(\d\d):(\d\d):(\d\d)(\.\d{1,9})?(z|[+-]\d\d:\d\d)$/i;
+const TIME = /^(\d{4})-(\d\d)-(\d\d)[t ](\d\d):(\d\d):(\d\d)(\.\d{1,9})?(z|[+-]\d\d:\d\d)$/i;
 
 /** @returns the time in UTC, by the calendar of Date, with years from 0 */
 function readTime(sent: string | undefined): string | undefined {

@@ -38,6 +38,7 @@ import {
   withJournals,
 } from './listing.ts';
 import {
+  boundsOf,
   byOption,
   journalOption,
   keyOption,
@@ -133,7 +134,7 @@ async function listAssets(
   output: Output,
 ): Promise<boolean> {
   const { by, key, keyPrefix, source, since, until, failing, stale } = values;
-  const filter = { assetKey: key, keyPrefix, source, ...(by === 'time' && { since, until }) };
+  const filter = { assetKey: key, keyPrefix, source, ...boundsOf(values) };
   const isInRange = rangeTest(values);
   const print = printerOf(values, output.stdout, formsBy(by, kind === 'hosted'));
   const known = knownAssets(all, values);

@@ -25,6 +25,7 @@ import {
 } from './listing.ts';
 import { mergeByTime } from './merge.ts';
 import {
+  boundsOf,
   byOption,
   journalOption,
   type LookOptions,
@@ -119,8 +120,7 @@ function problemWithEvents({ passed, failed, follow, by, url, last = 0 }: Events
 }
 
 function filterOf(values: EventsOptions): Filter {
-  const { afterSeq, by, since, until } = values;
-  return { ...membersOf(values), afterSeq, ...(by === 'time' && { since, until }) };
+  return { ...membersOf(values), afterSeq: values.afterSeq, ...boundsOf(values) };
 }
 
 /** @returns an exit code; undefined if all was read */

@@ -14,10 +14,11 @@ import {
 import { readKey } from '../../event/asset-key.ts';
 import type { Event } from '../../event/event.ts';
 import { type By, sortKeyOf } from '../../event/event-time.ts';
-import { readMoment, timeAt } from '../../event/moment.ts';
+import { lineTimeFrom, readMoment, timeAt } from '../../event/moment.ts';
 import { endpoints } from '../../event/parameters.ts';
 import {
   allSearches,
+  type Bounds,
   type Filter,
   type OptionName,
   readEventType,
@@ -60,7 +61,7 @@ export function problemWith(
   return url !== '' && folder !== undefined ? 'give a folder or --url, not both' : undefined;
 }
 
-/** Bounds of time in UTC, in the format of a line's `time`. */
+/** Bounds of time in UTC, with all digits that were given. */
 export interface TimeRange {
   /** Only events of this time or later. */
   readonly since: string | undefined;
@@ -81,6 +82,11 @@ export const byOption = (help: string): Option<By> => ({
   flagOnly: true,
   parse: (word) => oneOf(orders, word, 'is no time of an event; use time or event_time'),
 });
+
+/** @returns the bounds of the events to read: none if `event_time` counts, which can be any time before an event was recorded */
+export function boundsOf({ by, since, until }: TimeRange & { readonly by: By }): Bounds {
+  return by === 'time' ? { since: since && lineTimeFrom(since), until: until && lineTimeFrom(until) } : {};
+}
 
 /** @returns a test whether a sort key of `sortKeyOf` is in the range */
 export function rangeTest({ since, until }: TimeRange): (sortKey: string) => boolean {

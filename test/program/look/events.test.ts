@@ -70,6 +70,8 @@ test('a pipe gets the lines of the journal, byte for byte; each option chooses a
     ['--since 2026-11-18T15:00:00.001Z --until 2026-11-20', [4]],
     ['--since 2026-11-18T17:00+02:00 --until 2026-11-18_15:01', [3]],
     ['--since 1s', []],
+    ['--since 2026-11-18_15:00:00.000999Z --until 2026-11-18t15:00:00.001001z', []],
+    ['--since 2026-11-18_15:00:00Z --until 2026-11-18_15:00:00.0001+00:00', [3]],
     ['--after-seq 3', [4, 5]],
     ['--limit 2', [1, 2]],
     ['--last 2', [4, 5]],
@@ -316,6 +318,9 @@ test('by event_time events are shown in the order in which they happened, also t
   assert.deepEqual(await ofTwo('--last', '2'), [2, 1]);
   assert.deepEqual(await ofTwo('--limit', '2'), [3, 2]);
   assert.deepEqual(await ofTwo('--since', '2026-11-20T15:00:00', '--until', '2026-11-20T15:00:02'), [2]);
+  assert.deepEqual(await ofTwo('--since', '2026-11-20 15:00:00.45z'), [2, 1]);
+  assert.deepEqual(await ofTwo('--since', '2026-11-20T16:00:00.450000001+01:00'), [1]);
+  assert.deepEqual(await ofTwo('--until', '0001-01-01 00:00:00.1Z'), [3]);
   assert.deepEqual(await ofTwo('--after-seq', '1'), [3, 2]);
   const none = await runHere(['events', join(data, 'two'), '--by', 'event_time', '--since', '2026-11-21']);
   assert.equal(none.stderr, 'assetlog: no events match\n');

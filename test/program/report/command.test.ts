@@ -59,7 +59,7 @@ test('each kind is recorded as given, without output', async (t) => {
       '"type":"AssetCheckEvaluation","asset_key":["k","l"],"check_name":"c","passed":true,"severity":"ERROR"',
     ],
     [
-      ['observation', 'k', '--metadata', 'a=b', '--event-time', '2026-11-20T16:19:45.250+01:00'],
+      ['observation', 'k', '--metadata', 'a=b', '--event-time', '2026-11-20 16:19:45.250+01:00'],
       '"type":"AssetObservation","asset_key":["k"],"metadata":{"a":"b"},"event_time":"2026-11-20T15:19:45.250Z"',
     ],
   ];
