@@ -8,10 +8,10 @@ import {
   contradictionsIn,
   forwards,
   journalFolder,
-  misspeltVariables,
   options,
   readPassedSocket,
   sourceName,
+  unreadVariables,
   version,
 } from '../config/config.ts';
 import { openJournalsFor, readDescriptorsMax } from '../config/descriptors.ts';
@@ -80,8 +80,8 @@ async function runService(config: Config, output: Output, env: Environment): Pro
   const { print, complain, stdout } = output;
   const passed = readPassedSocket(env, process.pid);
   const problems = [...contradictionsIn(config), ...(passed.kind === 'invalid' ? passed.problems : [])];
-  const misspelt = misspeltVariables(env);
-  const open = misspelt.find(({ meant }) => meant === variableOf('deployments'));
+  const unread = unreadVariables(env);
+  const open = unread.find(({ meant }) => meant === variableOf('deployments'));
   if (open !== undefined && config.deployments === '' && !config.test) {
     problems.push(`${open.variable} is not read, and without ${open.meant} any client may report; rename it`);
   }
@@ -90,8 +90,8 @@ async function runService(config: Config, output: Output, env: Environment): Pro
   const { notices, write } = openLog(config.logLevel, isTerminal, process.stderr, limits);
   const terminal = isTerminal ? { write, colours: showsColours(env) } : undefined;
 
-  for (const one of misspelt)
-    notices.warn('a variable is not read: its name is nearly the name of an option; rename it', { ...one });
+  for (const one of unread)
+    notices.warn('a variable is not read: this version has no option of its name; rename or unset it', { ...one });
 
   // Until the service has started, a stop exits at once: no report has been acknowledged.
   let stop = () => void endWith(exitCodes.done, limits.lastCallMs, complain);

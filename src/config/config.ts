@@ -307,30 +307,45 @@ export function readConfig(
   return problems.length > 0 ? { kind: 'invalid', problems } : { kind: 'valid', config: read.values };
 }
 
-/** A variable that no option reads, and the option that was probably meant: `ASSETLOG_PORT`, or `--flag` if it has no variable. */
-export interface MisspeltVariable {
+/** Variables of other commands, and of the programs that `python`, `pytest` and `dagster` print. */
+const OTHER_VARIABLES = [
+  'url',
+  'tokenFile',
+  'timeout',
+  'retryFor',
+  'program',
+  'keyPrefix',
+  'tickSeconds',
+  'tickEvents',
+];
+
+/** A variable that nothing reads, and the option that was perhaps meant: `ASSETLOG_PORT`, or `--flag` if it has no variable. */
+export interface UnreadVariable {
   readonly variable: string;
-  readonly meant: string;
+  readonly meant: string | undefined;
 }
 
 /**
- * @returns the variables with at most two edits to the name of an option, but not the addresses (`tcp://…`) that Kubernetes sets
- *   for a Service whose name is nearly `assetlog`
+ * @returns the variables that begin with `ASSETLOG_`, or have at most two edits to the name of an option, and that this version does
+ *   not know, but not those that Kubernetes sets for a Service whose name begins with `assetlog` or nearly so
  */
-export function misspeltVariables(env: Readonly<Record<string, string | undefined>>): MisspeltVariable[] {
-  const meanings = new Map(
-    Object.entries<Option<never>>(options as Options<never>).map(([name, option]) => {
-      return [variableOf(name), hasVariable(option) ? variableOf(name) : `--${flagOf(name)}`];
-    }),
-  );
+export function unreadVariables(env: Readonly<Record<string, string | undefined>>): UnreadVariable[] {
+  const meanings = new Map([
+    ...OTHER_VARIABLES.map((name) => [variableOf(name), variableOf(name)] as const),
+    ...Object.entries<Option<never>>(options as Options<never>).map(
+      ([name, option]) => [variableOf(name), hasVariable(option) ? variableOf(name) : `--${flagOf(name)}`] as const,
+    ),
+  ]);
   const set = Object.entries(env).filter(
-    ([name, value = '']) => /^ASSET/.test(name) && !/^((tcp|udp|sctp):.*)?$/.test(value),
+    ([name, value = '']) => /^ASSET/.test(name) && !OF_KUBERNETES.test(name) && !/^((tcp|udp|sctp):.*)?$/.test(value),
   );
   return set.flatMap(([variable]) => {
-    const meant = meanings.get(nearest(variable, [...meanings.keys()], 2) ?? '') ?? variable;
-    return meant === variable ? [] : [{ variable, meant }];
+    const meant = meanings.get(nearest(variable, [...meanings.keys()], 2) ?? '');
+    return meant === variable || !(meant ?? variable.startsWith('ASSETLOG_')) ? [] : [{ variable, meant }];
   });
 }
+
+const OF_KUBERNETES = /_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$/;
 
 export function forwards({ forwardTo, forward, onFailedCheck }: ForwardingValues): boolean {
   return forwardTo + forward + onFailedCheck !== '';

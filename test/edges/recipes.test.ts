@@ -14,7 +14,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { version } from '../../src/config/config.ts';
 import { page } from '../support/handbook.ts';
 import { startPostgres, withoutPostgres } from '../support/postgres.ts';
-import { newFolder, program, type Running, root, startService } from '../support/program.ts';
+import { newFolder, outerEnvironment, program, type Running, root, startService } from '../support/program.ts';
 import { record } from '../support/report.ts';
 import { FIRST } from '../support/segments.ts';
 import { eventually, HANG_MS, missing } from '../support/tools.ts';
@@ -40,7 +40,7 @@ function withoutModule(name: string): string | false {
 /** The environment without the variables of the coverage and the runner of these tests. */
 function environment(more: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
   const own = { no_proxy: '*', NODE_TEST_CONTEXT: undefined, NODE_V8_COVERAGE: undefined, NODE_OPTIONS: undefined };
-  return { ...process.env, ...own, ...more };
+  return { ...outerEnvironment, ...own, ...more };
 }
 
 /** Runs a program to its end. @throws with its output if it fails */

@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { chmodSync, chownSync, copyFileSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { newFolder, root } from './program.ts';
+import { newFolder, outerEnvironment, root } from './program.ts';
 
 /** The uid and the gid. */
 export const USER = 65_534;
@@ -32,7 +32,7 @@ export async function runAsUser(
     uid: USER,
     gid: USER,
     cwd: '/',
-    env: { ...process.env, NODE_V8_COVERAGE: undefined }, // the user has no permission to write coverage
+    env: { ...outerEnvironment, NODE_V8_COVERAGE: undefined }, // the user has no permission to write coverage
   });
   t.after(() => child.kill('SIGKILL'));
   let [stderr, port] = ['', 0];

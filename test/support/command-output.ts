@@ -2,7 +2,7 @@
 
 import type { Output } from '../../src/commands/cli/command.ts';
 import { complaint, runCommand } from '../../src/commands/main.ts';
-import { type Finished, type RunOptions, run } from './program.ts';
+import { type Finished, outerEnvironment, type RunOptions, run } from './program.ts';
 
 export interface CollectedOutput {
   readonly output: Output;
@@ -38,7 +38,7 @@ export async function runHere(
   let stderr = '';
   const code = await runCommand(
     args,
-    { ...process.env, ...env },
+    { ...outerEnvironment, ...env },
     {
       print: (text) => {
         stdout += `${text}\n`;

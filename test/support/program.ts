@@ -26,6 +26,11 @@ export interface Scope {
   after(release: () => unknown): void;
 }
 
+/** The environment of the tests without the variables of their runner, which a service would report as unknown. */
+export const outerEnvironment: NodeJS.ProcessEnv = Object.fromEntries(
+  Object.entries(process.env).filter(([name]) => !name.startsWith('ASSETLOG_TEST_')),
+);
+
 const LOOPBACK = '127.0.0.1';
 const READY_MS = 60_000;
 const STOP_MS = 3_000;
@@ -64,7 +69,7 @@ export function launch(args: readonly string[], options: RunOptions = {}): Launc
     command.unshift('sh', '-c', `ulimit -n ${options.openFilesMax}; exec "$@"`, 'sh');
   const child = spawn(command[0] ?? '', command.slice(1), {
     cwd: options.cwd ?? root,
-    env: { ...process.env, ...options.env },
+    env: { ...outerEnvironment, ...options.env },
     stdio: [options.input === undefined && options.openInput === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
   });
   if (options.input !== undefined) child.stdin?.end(options.input);

@@ -3,7 +3,7 @@
 import { execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { shellWord } from '../../src/telemetry/printable.ts';
-import { program, root, type Scope } from './program.ts';
+import { outerEnvironment, program, root, type Scope } from './program.ts';
 import { eventually, HANG_MS } from './tools.ts';
 
 /** @returns why there is no terminal, or false */
@@ -57,7 +57,7 @@ export async function serveOnTerminal(
 ): Promise<{ readonly port: number; shown(): string }> {
   const words = [...program, '--port', '0', ...args].map((word) => shellWord(word)).join(' ');
   let text = '';
-  const options = { cwd: root, env: { ...process.env, NO_COLOR: '', TERM: 'xterm', ...env } };
+  const options = { cwd: root, env: { ...outerEnvironment, NO_COLOR: '', TERM: 'xterm', ...env } };
   const { child, closed } = spawnOnTerminal(`exec ${words}`, options, (more) => {
     text += more;
   });

@@ -11,7 +11,7 @@ import { writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { shellWord } from '../../src/telemetry/printable.ts';
-import { newFolder, program, type Scope } from './program.ts';
+import { newFolder, outerEnvironment, program, type Scope } from './program.ts';
 import { spawnOnTerminal } from './terminal.ts';
 import { eventually, HANG_MS, within } from './tools.ts';
 
@@ -125,7 +125,7 @@ class Terminal {
   constructor(cwd: string, env: Readonly<Record<string, string>>) {
     // Colors and the environment of the runner would change what is printed.
     const own = { NO_COLOR: '1', TERM: 'xterm', SHELL: '/bin/sh', NODE_TEST_CONTEXT: undefined };
-    this.#options = { cwd, env: { ...process.env, ...own, ...env } };
+    this.#options = { cwd, env: { ...outerEnvironment, ...own, ...env } };
   }
 
   start(command: string): void {

@@ -66,11 +66,24 @@ test('flags override the environment, and only the ready line is on standard out
   assert.deepEqual([code, stdout, stderr], [0, `assetlog listening on ${service.url}\n`, '']);
 });
 
-test('a misspelt variable is a warning, and a misspelt ASSETLOG_DEPLOYMENTS ends the start with 2', async (t) => {
-  const service = await startService(t, { env: { ASSETLOG_RETAIN_BYTE: '300MB' } });
-  const { stderr } = await service.kill('SIGTERM');
-  const [warning] = entriesOf(stderr, 'a variable is not read: its name is nearly the name of an option; rename it');
-  assert.deepEqual([warning?.['variable'], warning?.['meant']], ['ASSETLOG_RETAIN_BYTE', 'ASSETLOG_RETAIN_BYTES']);
+test('an unknown variable is a warning at each start, and a misspelt ASSETLOG_DEPLOYMENTS ends the start with 2', async (t) => {
+  const data = newFolder(t);
+  for (const start of ['the first', 'a later']) {
+    const service = await startService(t, { data, env: { ASSETLOG_RETAIN_BYTE: '300MB', ASSETLOG_SHARDS: '8' } });
+    const { stderr } = await service.kill('SIGTERM');
+    const warnings = entriesOf(
+      stderr,
+      'a variable is not read: this version has no option of its name; rename or unset it',
+    );
+    assert.deepEqual(
+      warnings.map(({ level, variable, meant }) => [level, variable, meant]),
+      [
+        ['warn', 'ASSETLOG_RETAIN_BYTE', 'ASSETLOG_RETAIN_BYTES'],
+        ['warn', 'ASSETLOG_SHARDS', undefined],
+      ],
+      start,
+    );
+  }
   assert.deepEqual(await run(['serve', '--port', '0'], { env: { ASSETLOG_DEPLOYMENT: 'x.json' } }), {
     code: 2,
     signal: null,
