@@ -4,7 +4,8 @@
  * (`dist/embed.d.cts`), so they refer to no other file.
  */
 
-import { type Config, journalFolder, readConfig } from './config/config.ts';
+import type { OptionForm } from './config/command-line.ts';
+import { type Config, journalFolder, readConfig, options as serveOptions } from './config/config.ts';
 import { exitCodes } from './config/exit-codes.ts';
 import { limits, waitLimits } from './config/limits.ts';
 import { flagOf } from './config/options.ts';
@@ -35,8 +36,10 @@ export interface StartOptions<Deployment extends string = string> {
    * deployments and the SHA-256 of their tokens.
    */
   readonly deployments?: string | readonly (Deployment | DeploymentOptions<Deployment>)[] | undefined;
-  /** Turns on test mode, in which the service fails on purpose: see `fail` and `reset`. An unknown parameter of a report is then refused. */
+  /** Turns on test mode, in which the service fails on purpose: see `fail` and `reset`. */
   readonly test?: boolean | undefined;
+  /** Whether a report with an unknown parameter is refused, or the parameter is ignored. The default is `test`. */
+  readonly strict?: boolean | undefined;
   /** The least severe level of notices that is reported. The default is `error`. */
   readonly logLevel?: 'error' | 'warn' | 'info' | 'debug' | undefined;
   /** Called with each notice. By default notices are written to standard error. */
@@ -468,7 +471,8 @@ function eventOf({ text }: Line): RecordedEvent {
 /** @throws Error with the messages of the program for its flags, also for an unknown option */
 function configOf(options: Readonly<Record<string, unknown>>): Config {
   const given = Object.entries(options).filter(([, value]) => value !== undefined);
-  const on = given.filter(([, value]) => value !== false);
+  const forms: Readonly<Record<string, OptionForm>> = serveOptions;
+  const on = given.filter(([name, value]) => value !== false || forms[name]?.trueOrFalse);
   const flags = on.map(([name, value]) => `--${flagOf(name)}${value === true ? '' : `=${value}`}`);
   const read = readConfig(flags, {});
   if (read.kind === 'invalid') throw new Error(read.problems.join('; '));

@@ -624,6 +624,22 @@ test('an invalid fault is refused at once, and every fault by a service that is 
   await assert.rejects(startService({ test: true, deployments: ['prod'] }), /^Error: --test has no --deployments; /);
 });
 
+test('strict decides about unknown parameters with and without test mode, which is strict by default', async (t) => {
+  for (const [options, status] of [
+    [{}, 200],
+    [{ strict: true }, 400],
+    [{ test: true }, 400],
+    [{ test: true, strict: undefined }, 400],
+    [{ test: true, strict: false }, 200],
+    [{ test: false, strict: true }, 400],
+    [{ strict: false }, 200],
+  ] as const) {
+    const service = await start(t, options);
+    assert.equal(await report(service, 'observation/a?run_id=1'), status, JSON.stringify(options));
+  }
+  await assert.rejects(startService({ strict: 'no' as never }), /^Error: --strict "no" is not true or false$/);
+});
+
 test('a failed start throws the reason and leaves no folder', async (t) => {
   const { url } = await start(t);
   const port = Number(new URL(url).port);

@@ -79,8 +79,8 @@ export interface Config {
   readonly logLevel: LogLevel;
   readonly quiet: boolean;
   readonly test: boolean;
-  /** `test` implies it. */
-  readonly strict: boolean;
+  /** Undefined for the default: `test`. */
+  readonly strict: boolean | undefined;
   readonly exitWithStdin: boolean;
 }
 
@@ -266,7 +266,14 @@ export const options: Options<Config> = {
   },
   quiet: switchOption('on a terminal, show no line for each recorded event; elsewhere there is none'),
   test: switchOption('test mode: a temporary folder unless --data is given, faults, a reset, and --strict'),
-  strict: switchOption('refuse a report with an unknown parameter, which is ignored otherwise'),
+  strict: {
+    argument: '',
+    trueOrFalse: true,
+    variable: true,
+    help: 'refuse a report with an unknown parameter; true or false may follow [off, on with --test]',
+    initial: undefined,
+    parse: trueOrFalse,
+  },
   exitWithStdin: switchOption('stop when standard input is closed, such as at the end of the program that started it'),
 };
 

@@ -57,8 +57,8 @@ export interface AppParts extends ServiceRouteParts {
   readonly turn: () => Promise<void>;
   readonly limits: Limits;
   readonly notices: Notices;
-  /** Whether an unknown parameter is refused with 400. If not, it is ignored. */
-  readonly strict?: boolean;
+  /** Why an unknown parameter is refused with 400, for the error. If undefined, it is ignored. */
+  readonly strict?: string | undefined;
   /** With `--ack`. */
   readonly acks?: Acknowledgements | undefined;
   /** Only in a service for tests. */
@@ -118,7 +118,7 @@ class Steps {
   readonly #isNewName: (name: string) => boolean;
 
   constructor(parts: AppParts) {
-    const { limits, strict = false, readings, tests, acks } = parts;
+    const { limits, strict, readings, tests, acks } = parts;
     this.#limits = limits;
     this.#parts = parts;
     this.#readHead = headReader(parts.tokenHeaders, limits);

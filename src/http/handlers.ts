@@ -30,13 +30,13 @@ import { bodyReader, orMalformedJson, percentDecode, type Query, readQuery } fro
 export type ParameterLimits = Pick<Limits, 'keyBytesMax' | 'jsonDepthMax'>;
 
 /**
- * @param strict whether a parameter that the endpoint does not have is refused
+ * @param strict why a parameter that the endpoint does not have is refused, for the error; undefined if it is ignored
  * @returns the handler of an endpoint. It throws Refusal 400 for the first mistake: in the body, the query, then the parameters
  */
 export function reportTo(
   endpoint: Endpoint,
   limits: ParameterLimits & Pick<Limits, 'bodyMembersMax'>,
-  strict = false,
+  strict?: string,
 ): (request: HandlerRequest) => RecordOutcome {
   const readBody = bodyReader(limits);
   const readReport = reportReader(endpoint, limits);
@@ -48,7 +48,7 @@ export function reportTo(
     const { event, hidesKey } = readReport(keyPath, members, parameters, idempotencyKey);
     const hasNoUnknown = parameters.size === 0 && (members === undefined || hasNone(members, foreign));
     const unknown = hasNoUnknown ? undefined : unknownIn(members, parameters, names);
-    if (strict && unknown?.[0] !== undefined) throw unknownParameter(endpoint, unknown);
+    if (strict !== undefined && unknown?.[0] !== undefined) throw unknownParameter(endpoint, unknown, strict);
     const misspelt = unknown && misspeltIn(unknown, names);
     return {
       kind: 'record',
@@ -64,10 +64,10 @@ export function reportTo(
 }
 
 /** @param unknown at least one name; a name close to a parameter's name is reported first */
-function unknownParameter(endpoint: Endpoint, unknown: readonly string[]): Refusal {
+function unknownParameter(endpoint: Endpoint, unknown: readonly string[], strict: string): Refusal {
   const names = endpoint.parameters.map(({ name }) => name);
   const name = unknown.find((one) => didYouMean(one, names) !== '') ?? unknown[0] ?? '';
-  return new Refusal(400, unknownMember(endpoint, name));
+  return new Refusal(400, `${unknownMember(endpoint, name)} (${strict})`);
 }
 
 function accept({ replayed }: RecordedResult): Reply {

@@ -12,8 +12,8 @@ import { type Handler, type Head, type Outcome, Refusal, type Reply, unavailable
 import { bodyReader, readQuery } from './request.ts';
 import type { FoundRoute, Right, Route, RouteMatch } from './router.ts';
 
-/** The routes of reports, below the prefix of a journal. @param strict whether an unknown parameter is refused */
-export function reportRoutesOf(limits: BatchLimits, strict: boolean): readonly Route<Handler>[] {
+/** The routes of reports, below the prefix of a journal. @param strict see `reportTo` */
+export function reportRoutesOf(limits: BatchLimits, strict: string | undefined): readonly Route<Handler>[] {
   const reports: Route<Handler>[] = endpoints.map((endpoint) => ({
     needs: 'report',
     methods: ['POST'],

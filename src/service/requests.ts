@@ -1,6 +1,6 @@
 /** The routes of a service, and which clients may use them. */
 
-import { version } from '../config/config.ts';
+import { type Config, version } from '../config/config.ts';
 import { fileQueue } from '../config/file-queue.ts';
 import type { Hub } from '../forward/hub/hub.ts';
 import { createApp } from '../http/app.ts';
@@ -37,7 +37,7 @@ export function createAppFor(address: string, setup: Setup, parts: RequestParts)
   const { config, notices, activity, refusals, limits, metrics, keyMemory, shutdown, refusedFiles } = setup;
   const { pathPrefix, allowedHost: allowedHosts } = config;
   const tokenHeader = config.deployments === '' ? undefined : config.tokenHeader;
-  const strict = config.strict || config.test;
+  const strict = strictnessOf(config);
   const acceptsKeys = keyMemory !== undefined;
   const problem = () => {
     if (shutdown.hasBegun) return 'the service is stopping';
@@ -71,7 +71,7 @@ export function createAppFor(address: string, setup: Setup, parts: RequestParts)
           server: pathPrefix || '/',
           tokenHeader,
           acceptsKeys,
-          strict,
+          strict: strict !== undefined,
           test: testMode !== undefined,
           limits,
         }),
@@ -83,6 +83,12 @@ export function createAppFor(address: string, setup: Setup, parts: RequestParts)
     notices,
     activity,
   });
+}
+
+/** @returns why a report with an unknown parameter is refused; undefined if the parameter is ignored */
+function strictnessOf({ strict, test }: Pick<Config, 'strict' | 'test'>): string | undefined {
+  if (!(strict ?? test)) return undefined;
+  return `${strict ? '--strict refuses it' : 'test mode is strict'}; --strict=false ignores it`;
 }
 
 /** @returns the files that a service reads again and could not read, each with what that means. The log has the reasons. */

@@ -67,7 +67,7 @@ test('without flags and environment the defaults apply', () => {
     logLevel: 'info',
     quiet: false,
     test: false,
-    strict: false,
+    strict: undefined,
     exitWithStdin: false,
   });
 });
@@ -154,12 +154,19 @@ test('every bad value is reported, with its source and the expected form', () =>
 test('variables that no option has are reported, but not the variables of Kubernetes, of commands and of what they print', () => {
   const found = (env: Record<string, string>) => unreadVariables(env).map(({ variable, meant }) => [variable, meant]);
   assert.deepEqual(
-    found({ ASSETLOG_RETAIN_BYTE: '1', ASSET_LOG_DATA: '/d', ASSETLOG_DEPLOYMENT: 'x', ASSETLOG_STRIC: 'true' }),
+    found({
+      ASSETLOG_RETAIN_BYTE: '1',
+      ASSET_LOG_DATA: '/d',
+      ASSETLOG_DEPLOYMENT: 'x',
+      ASSETLOG_STRIC: 'true',
+      ASSETLOG_QUIET: 'true',
+    }),
     [
       ['ASSETLOG_RETAIN_BYTE', 'ASSETLOG_RETAIN_BYTES'],
       ['ASSET_LOG_DATA', 'ASSETLOG_DATA'],
       ['ASSETLOG_DEPLOYMENT', 'ASSETLOG_DEPLOYMENTS'],
-      ['ASSETLOG_STRIC', '--strict'],
+      ['ASSETLOG_STRIC', 'ASSETLOG_STRICT'],
+      ['ASSETLOG_QUIET', '--quiet'],
     ],
   );
   assert.deepEqual(

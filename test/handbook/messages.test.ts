@@ -331,6 +331,7 @@ const excuses: readonly Excuse[] = [
       'an unknown parameter is ignored',
       'reading is off',
       'only a service without deployments can be reset',
+      /^(--strict refuses it|test mode is strict|…; --strict=false ignores it)$/,
     ],
   },
   {
