@@ -261,7 +261,7 @@ export const limits = {
   lastBytesMax: 16 * MIB,
   /** Events in one reply of `GET /events`, unless it is a stream. */
   readEventsMax: 1_000,
-  /** Characters of a text to search for. The worst text of this length takes 2 s for the worst line of 1 MiB, others a millisecond. */
+  /** Characters of a text to search for. The worst text of this length takes 50 ms for the worst line of 1 MiB, others a few. */
   searchCharactersMax: 100,
   /** Streams of events that are open at a time, for all journals together. */
   streamsMax: 32,

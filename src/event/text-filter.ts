@@ -4,7 +4,8 @@
  * escaped or missing, and ` UTC` matches the `Z` of a time. Each character also matches its escape: `\u00e9`.
  *
  * The text becomes one regular expression. Its alternatives exclude each other at each position of the JSON, and its repetitions are
- * bounded, so the steps at a position are bounded by the length of the text: no text and no JSON makes them exponential.
+ * bounded, so the steps at a position are bounded by the length of the text: no text and no JSON makes them exponential. Nor do many
+ * positions take many steps each: see `anchored`.
  */
 
 export interface TextFilter {
@@ -20,10 +21,12 @@ export interface TextFilter {
 export function readTextFilter(text: string, charactersMax: number): TextFilter {
   const { length } = [...text];
   if (length === 0 || length > charactersMax) throw new Error(`is not a text of 1 to ${charactersMax} characters`);
-  const pattern = new RegExp(sourceOf(text, utf8Of), 'g');
+  const pattern = new RegExp(sourceOf(text, utf8Of));
   const find = (json: string, from: number) => {
-    pattern.lastIndex = from;
-    return pattern.exec(json)?.index ?? -1;
+    const found = pattern.exec(from === 0 ? json : json.slice(from)); // a slice hides what is before it from the pattern
+    if (found === null) return -1;
+    const [, anchor = '', begin = anchor] = found;
+    return from + found.index + anchor.length - begin.length;
   };
   return { text, find };
 }
@@ -46,8 +49,40 @@ function sourceOf(text: string, encode: Encode): string {
   const cases = casesIn(decoded);
   const patternOf: PatternOf = (character) => characterSource(character, cases.get(upperOf(character)), encode);
   const tokens = decoded.match(/\\*"| UTC|./gsu) ?? [];
-  return tokens.map((token, at) => tokenSource(token, at === 0, tokens[at + 1] ?? '', patternOf)).join('');
+  const sources = tokens.map((token, at) => tokenSource(token, at === 0, tokens[at + 1] ?? '', patternOf));
+  return anchored(tokens, sources);
 }
+
+/**
+ * A text that begins with repetitions, such as 99 slashes and an `x`, matches nearly whole at each position of as many slashes. So it
+ * is looked for from the first token that ends the repetitions, backwards and then on; a text without such a token only where no
+ * repetition is before it. Any two positions at which many tokens match are then far apart.
+ * @returns the pattern of the tokens; the first group is the token that is looked for, the second what ends with it
+ */
+function anchored(tokens: readonly string[], sources: readonly string[]): string {
+  const alike = repetitionIn(
+    tokens.map((token) => (/^[\\"]*"$|^[ tT]$/.test(token) ? '"' : token.replace(/^ UTC$|^Z$/, 'z'))),
+  );
+  const { period, end } = alike.end < sources.length ? alike : repetitionIn(sources);
+  const all = sources.join('');
+  if (end - period < REPEATED_MIN) return all;
+  if (end === sources.length) return `(?<!${sources.slice(0, period).join('')})${all}`;
+  return `(${sources[end]})(?<=(${sources.slice(0, end + 1).join('')}))${sources.slice(end + 1).join('')}`;
+}
+
+/** @returns the period of the longest repetition that the tokens begin with, and the index after that */
+function repetitionIn(tokens: readonly string[]): { readonly period: number; readonly end: number } {
+  let best = { period: 0, end: 0 };
+  for (let period = 1; period < tokens.length; period += 1) {
+    let end = period;
+    while (end < tokens.length && tokens[end] === tokens[end - period]) end += 1;
+    if (end - period > best.end - best.period) best = { period, end };
+  }
+  return best;
+}
+
+/** With fewer repeated tokens, few match at most positions. */
+const REPEATED_MIN = 4;
 
 /** @param next the token after it; empty without any */
 function tokenSource(token: string, isFirst: boolean, next: string, patternOf: PatternOf): string {

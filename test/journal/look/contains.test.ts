@@ -11,6 +11,7 @@ import { openDisk, type ReadableDisk } from '../../../src/journal/disk.ts';
 import { readNewest } from '../../../src/journal/look/reader.ts';
 import { rounds } from '../../support/long.ts';
 import type { PlainEvent } from '../../support/plain-event.ts';
+import { processorMs } from '../../support/processor-time.ts';
 import { newFolder } from '../../support/program.ts';
 import { randomFrom } from '../../support/random.ts';
 import { progressOf, readerLimits, readLines } from '../../support/read-lines.ts';
@@ -182,7 +183,58 @@ test('no text and no JSON makes a search backtrack more than the text is long [c
     ...['\\', 'a\\\\\\"', 'a"', 'a":"', '":', 'T1T', '1T1'],
   ];
   for (const text of texts) {
-    const { find: findIn } = containing(`${text.repeat(limits.searchCharactersMax / text.length - 1)}!`);
-    for (const json of jsons) assert.equal(findIn(json.repeat(3_000 / json.length), 0), -1, `${text} in ${json}`);
+    const long = text.repeat(limits.searchCharactersMax / text.length - 2);
+    for (const json of jsons) {
+      const many = json.repeat(3_000 / json.length);
+      for (const [sought, where] of [
+        [`x${long}!`, `x${many}`],
+        [`${long}!`, `${json.repeat(15)}!`.repeat(30)], // looked for from its end
+      ] as const) {
+        assert.equal(containing(sought).find(where, 0), -1, `${sought} in ${json}`);
+      }
+    }
   }
+});
+
+test('a text is found by its repetitions where a search for its characters in turn finds it, from an index on', () => {
+  const rows: readonly (readonly [text: string, json: string, at: readonly number[]])[] = [
+    ['/////x', '["x","","","",""]"\\/","///x', [18, 19]],
+    ['aaaaa', 'a aaaaaaa aaaaa', [2, 3, 4, 10]],
+    ['ababababa', 'abababababa', [0, 2]],
+    ['abababacab', 'abababababacabababacab', [4, 12]],
+    ['""""""!', '\\"\\"\\"\\"\\"\\"\\"!', [3]],
+    [' " " "!', '"""""""!', [1]],
+    ['tttttttt"tttttttt', 'ttttttttt"tttttttt', [1]],
+    ['00000000-', '000000000000-', [4]],
+    ['ÉÉÉÉÉÉe', 'éééé\\u00e9ée', [0]],
+  ];
+  for (const [text, json, at] of rows) {
+    const latin1 = Buffer.from(json).toString('latin1');
+    const { find: findIn } = containing(text);
+    const found: number[] = [];
+    for (let hit = findIn(latin1, 0); hit !== -1; hit = findIn(latin1, hit + 1)) found.push(hit);
+    assert.deepEqual(found, at, `${text} in ${json}`);
+    assert.equal(textPattern(text)?.test(json), true, text);
+    assert.equal(textPattern(text)?.test(json.slice(at.at(-1)! + 1)), false, text);
+  }
+});
+
+test('a text that nearly matches at each position of a long line takes a few steps at each', () => {
+  const most = limits.searchCharactersMax - 1;
+  const cases: readonly (readonly [repeated: string, end: string, json: string])[] = [
+    ['/', 'x', '\\/'],
+    ['/', '', `${'/'.repeat(most)}y`],
+    ['"', 'x', '\\\\\\"'],
+    [' ', 'x', '":"'],
+    [' UTC', 'x', 'Z'],
+    ['\\', 'x', '\\'],
+    ['ab', 'aa', 'ab'],
+    ['Ab', `/${'ab'.repeat(20)}`, '\\u0041b'],
+  ];
+  const startedMs = processorMs();
+  for (const [repeated, end, json] of cases) {
+    const text = `${repeated.repeat((most + 1 - end.length) / repeated.length)}${end}`;
+    assert.equal(containing(text).find(json.repeat(2 ** 20 / json.length), 0), -1, `${text} in ${json}`);
+  }
+  assert.ok(processorMs() - startedMs < 2_000); // step by step it would be three times as much or more
 });
