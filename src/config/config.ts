@@ -153,7 +153,7 @@ export const options: Options<Config> = {
   ),
   retainDays: {
     argument: 'DAYS',
-    help: 'remove segments whose last event is older; of a deployment while its journal is open',
+    help: 'remove segments whose last event is older; the newest is closed after a tenth of this',
     initial: undefined,
     parse: (text) => integer(text, 1, 36_500),
   },

@@ -366,6 +366,8 @@ export const limits = {
   damageReportsMax: 20,
   /** Interval of checks for files that are too old, besides the checks after a start and after a rotation. */
   retainCheckMs: 3_600_000,
+  /** The closed journal of a deployment is opened for `--retain-days` no sooner again. */
+  retainClosedMs: 24 * 3_600_000,
   /** `--timeout` of `report`: the time of one attempt, from connecting to the last byte of the reply. */
   attemptMs: 10_000,
   /** A connection that was idle for longer is not reused: the reference implementation closes idle connections after 5 s. */

@@ -249,6 +249,11 @@ export class DeploymentJournal {
     return this.#isAwaited || this.#state.kind === 'opening' || (journalIn(this.#state)?.queueBytes ?? 0) > 0;
   }
 
+  /** Whether no journal is open, being opened or being closed, and the last one did not fail. */
+  get isIdle(): boolean {
+    return this.#state.kind === 'idle';
+  }
+
   /** Whether the journal is being closed, for example because it was idle for `limits.idleJournalMs`. */
   get isClosing(): boolean {
     return this.#state.kind === 'closing';

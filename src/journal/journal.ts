@@ -67,20 +67,18 @@ export class Journal implements JournalFigures {
       if (this.#failure !== undefined) throw this.#failure;
       options.checkHeld?.();
     };
-    const onRemoving = (lastSeq: number) => this.#keys?.removed(lastSeq);
     const onFailed = (error: Error) => {
       this.#failure = error;
       this.abandon(error);
     };
-    this.#retention = new Retention(options, this, onRemoving, onFailed);
+    this.#retention = new Retention(options, this, (lastSeq) => this.#keys?.removed(lastSeq), onFailed, this.#runNow);
     this.#callClosed = scheduleClosedCalls(options.hooks, options.notices);
     this.#shouldLog = atMostEvery(options.limits.notAcceptedNoticeMs);
     this.#clock = new Clock(options.notices, options.limits);
-    const { keyMemory: memory, hashKey: hash, ...rest } = options;
+    const { keyMemory: memory, hashKey: hash, openWaitMs, ...rest } = options;
     this.#keys = memory && new JournalKeys({ ...rest, memory, hash, onDefect: onFailed });
     this.#keyed = this.#keys && this.#createKeyedReports(this.#keys);
     this.#queue = new Queue(options, () => this.#runIfDue());
-    const { openWaitMs } = options;
     this.#state = { kind: 'starting', reason: OPENING, isQueueing: openWaitMs !== undefined };
     if (openWaitMs !== undefined) this.#openTimeout = setTimeout(() => this.#refuseUntilOpen(), openWaitMs).unref();
   }
@@ -210,6 +208,10 @@ export class Journal implements JournalFigures {
     if (this.#queue.isDue && this.#state.kind !== 'starting') this.#running ??= this.#run();
   }
 
+  readonly #runNow = (): void => {
+    if (this.#seqsLeft > 0) this.#running ??= this.#run();
+  };
+
   /** Ends the pause of `--commit-delay`, because the service stops or another journal waits for this one. */
   hurry(): void {
     this.#queue.hurry();
@@ -266,9 +268,9 @@ export class Journal implements JournalFigures {
     }
     await this.#keyed?.settled(); // it queues more events
     this.hurry();
+    await this.#retention.stop();
     await this.#running;
     clearInterval(this.#probeTimer);
-    await this.#retention.stop();
     await this.#keys?.close();
     const state = this.#state;
     if (state.kind === 'failed') return;
@@ -378,8 +380,8 @@ export class Journal implements JournalFigures {
     const { segmentBytes } = this.#options;
     const stallTimer = setTimeout(() => this.#stall(), this.#options.limits.diskAnswerMs).unref();
     try {
-      if (this.#state.segment.bytes >= this.#retention.closeAtBytes(segmentBytes))
-        await this.#rotate(this.#state.segment);
+      const { bytes, file } = this.#state.segment;
+      if (bytes >= this.#retention.closeAtBytes(segmentBytes, file.name)) await this.#rotate(this.#state.segment);
       if (this.#failure !== undefined) throw this.#failure; // retention might have failed during the rotation
       const { segment } = this.#state;
       const startedMs = performance.now();
@@ -435,9 +437,7 @@ export class Journal implements JournalFigures {
         problem: error.message,
       });
       clearInterval(this.#probeTimer);
-      this.#probeTimer = setInterval(() => {
-        this.#running ??= this.#run();
-      }, this.#options.limits.probeMs).unref();
+      this.#probeTimer = setInterval(this.#runNow, this.#options.limits.probeMs).unref();
     }
     this.#state = { kind: 'open', segment, trouble: { kind: 'refusing', reason } };
     this.#callSafely(this.#options.onRefused);

@@ -1,6 +1,6 @@
 /**
  * Retention removes files of a journal that exceed the size or age limit, or because the disk is filling up: whole closed files,
- * oldest first, never the newest.
+ * oldest first, never the newest. With an age limit the newest is closed before it is full, so that a small journal loses old events too.
  *
  * The empty marker file `events-1-<last>.removed` means that the journal starts after the seq `last`; without it a start and
  * `verify` treat a missing file as damage. The marker is durable before the first file is removed, and it names the last seq
@@ -14,8 +14,9 @@ import type { Config } from '../config/config.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Notices } from '../telemetry/log.ts';
 import { type Disk, isFull, SyncError } from './disk.ts';
+import { readBytes } from './file-io.ts';
 import { type AssetHooks, type JournalHooks, NotRemovableError } from './hooks.ts';
-import { readTime } from './line/members.ts';
+import { readTime, TIME_HEAD_BYTES } from './line/members.ts';
 import { lastLine } from './open/scan.ts';
 import { beforeGone, type Contents, contentsOf, goneName, goneRange, sidecarFirstSeq } from './segments.ts';
 
@@ -37,6 +38,7 @@ export class Retention {
   readonly #journal: { files: number };
   readonly #onRemoving: (lastSeq: number) => void;
   readonly #onSyncFailed: (error: SyncError) => void;
+  readonly #onOld: () => void;
   /** A run is scheduled and has not started: it will see all changes until then. */
   #isDue = false;
   #running = Promise.resolve();
@@ -49,6 +51,8 @@ export class Retention {
   #removed = 0;
   /** The disk has too little free space, and the newest file is the only one. */
   #closesEarly = false;
+  /** The newest file, if its first event is so old that the file has to be closed. */
+  #oldFile: string | undefined;
   /** The last logged failure and its time (monotonic clock): while the disk is low, a run every second would repeat it. */
   #logged = { text: '', atMs: Number.NEGATIVE_INFINITY };
 
@@ -57,16 +61,19 @@ export class Retention {
    * @param onRemoving called before files are removed, with their last seq
    * @param onSyncFailed called when a sync has failed, after which nothing more is removed: a later successful sync would prove
    *   nothing, and without a durable marker a removed file is damage
+   * @param onOld called by a run when the newest file is to be closed because of its age: see `closeAtBytes`
    */
   constructor(
     options: RetentionOptions,
     journal: { files: number },
     onRemoving: (lastSeq: number) => void = () => {},
     onSyncFailed: (error: SyncError) => void = () => {},
+    onOld: () => void = () => {},
   ) {
     this.#options = options;
     this.#onRemoving = onRemoving;
     this.#onSyncFailed = onSyncFailed;
+    this.#onOld = onOld;
     this.#journal = journal;
   }
 
@@ -75,10 +82,11 @@ export class Retention {
     return this.#refusal;
   }
 
-  /** Sets `refusal` before the first report of a journal is recorded, without removing files. Never rejects. */
-  async checkHeldBack(): Promise<void> {
-    const { disk, hooks } = this.#options;
-    if (hooks === undefined || !this.#hasLimits()) return;
+  /** Sets `refusal` and `closeAtBytes` before the first report of a journal is recorded, without removing files. Never rejects. */
+  async checkAtOpen(): Promise<void> {
+    const { disk, hooks, retain } = this.#options;
+    // With a new event, an old file would stay for as long as that.
+    if ((hooks === undefined && retain?.retainDays === undefined) || !this.#hasLimits()) return;
     try {
       this.#refuse((await this.#choose(contentsOf(await disk.list()))).refusal);
     } catch (error) {
@@ -117,12 +125,20 @@ export class Retention {
     return this.#removed > before;
   }
 
+  /** @returns whether a run would remove or close a file of a journal that is not open. @throws the error of a system call */
+  async isDue(): Promise<boolean> {
+    const { files } = await this.#choose(contentsOf(await this.#options.disk.list()));
+    return files.length > 0 || this.#oldFile !== undefined;
+  }
+
   /**
    * @param segmentBytes the configured size
+   * @param newest the name of the newest file
    * @returns the size at which the newest file is closed: `segmentBytes`, or at most `limits.earlyCloseBytes` if the newest is the
-   *   only file and the disk has too little space
+   *   only file and the disk has too little space, or any size if its first event is too old
    */
-  closeAtBytes(segmentBytes: number): number {
+  closeAtBytes(segmentBytes: number, newest: string): number {
+    if (newest === this.#oldFile) return 1;
     return this.#closesEarly ? Math.min(segmentBytes, this.#options.limits.earlyCloseBytes) : segmentBytes;
   }
 
@@ -168,6 +184,7 @@ export class Retention {
     const contents = contentsOf(names);
     const { clearedSeq } = contents;
     const { files, refusal } = await this.#choose(contents);
+    if (this.#oldFile !== undefined && !this.#isStopped) this.#onOld();
     const last = Math.max(clearedSeq, files.at(-1)?.last_seq ?? 0);
     const marker = goneName({ first: 1, last }, 'removed');
     const isStale = (name: string) => name !== marker && (goneRange(name, 'removed')?.last ?? last + 1) <= last;
@@ -247,6 +264,7 @@ export class Retention {
     const { retainBytes = Number.POSITIVE_INFINITY, retainDays, keepFree = 0 } = retain;
     let freeBytes = (keepFree > 0 ? (await disk.space())?.freeBytes : undefined) ?? Number.POSITIVE_INFINITY;
     this.#closesEarly = freeBytes < keepFree && segments.length === 1;
+    this.#oldFile = retainDays === undefined ? undefined : await this.#findOld(segments.at(-1)?.name, retainDays);
     const sizes: number[] = [];
     for (const { name } of segments) sizes.push(await disk.size(name)); // in sequence: batches use the same thread pool
     let left = sizes.reduce((sum, size) => sum + size, 0);
@@ -280,6 +298,13 @@ export class Retention {
     const held = files.length > 0 ? this.#options.hooks?.heldBack() : undefined;
     const count = files.findIndex(({ why, last_seq }) => held && why !== INTERRUPTED && last_seq >= held.fromSeq);
     return count === -1 ? { files, refusal: undefined } : { files: files.slice(0, count), refusal: held?.reason };
+  }
+
+  /** @returns the newest file if its first event is older than a tenth of the days, which removal then is late at most; undefined if not */
+  async #findOld(newest: string | undefined, retainDays: number): Promise<string | undefined> {
+    if (newest === undefined) return undefined;
+    const time = readTime(await readBytes(this.#options.disk, newest, 0, TIME_HEAD_BYTES));
+    return Date.now() - Date.parse(time ?? '') > (retainDays * DAY_MS) / 10 ? newest : undefined;
   }
 
   /** @returns the age of a file's last event; NaN if the last line has no time, as in a damaged file */

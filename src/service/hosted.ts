@@ -1,6 +1,7 @@
 import { createClientAddress } from '../config/client-address.ts';
 import { journalFolder, segmentBytesOf } from '../config/config.ts';
 import { createAuthenticator, deploymentIn } from '../deployments/authenticator.ts';
+import { retainClosed } from '../deployments/closed-journals.ts';
 import { watchDeployments } from '../deployments/file.ts';
 import { DeploymentJournals } from '../deployments/journals.ts';
 import { OpenReadings } from '../deployments/open-readings.ts';
@@ -45,6 +46,7 @@ export async function recordForDeployments(
   reportTokenEnds(file.current, setup);
   const readings = new OpenReadings(() => file.current, limits);
   const hosted = openJournals(setup, journals);
+  let endRetaining = () => {};
   const journalIfKnown = (name: string | undefined) =>
     name !== undefined && file.current.tokensOf.has(name) ? hosted.journalOf(name) : undefined;
   await warnOfWriters(config.deployments, DEPLOYMENTS_FILE, setup);
@@ -83,7 +85,12 @@ export async function recordForDeployments(
       return file.current.tokensOf.has(name) ? name : undefined;
     },
     isToken,
-    open: () => markAsHosted(folder.disk), // the first report for a deployment opens its journal
+    open: async () => {
+      await markAsHosted(folder.disk); // the first report for a deployment opens its journal
+      const openDisk = (name: string) => setup.openDisk(journalFolder(folder.disk.folder, name));
+      const deployments = () => file.current.tokensOf;
+      endRetaining = retainClosed({ deployments, hosted, openDisk, retain: config, limits, notices });
+    },
     trouble: undefined,
     troubles: () => hosted.troubles(),
     makeSpace: () => hosted.makeSpace(),
@@ -95,6 +102,7 @@ export async function recordForDeployments(
     startOver: () => Promise.reject(new Error('only a service without deployments can be reset')),
     abandon: (error) => shutdown.endAfter('lock lost', error), // the lock of each journal is separate
     close: () => {
+      endRetaining();
       file.stop();
       return hosted.close();
     },

@@ -1,11 +1,12 @@
 /** The journals of deployments without the listener, so that a report arrives when the test appends it. */
 
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Limits, limits as standardLimits } from '../../src/config/limits.ts';
+import { retainClosed } from '../../src/deployments/closed-journals.ts';
 import {
   type DeploymentJournal,
   DeploymentJournals,
@@ -21,6 +22,7 @@ import { createNotices } from '../../src/telemetry/log.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
 import { eventOf, type PlainEvent } from '../support/plain-event.ts';
 import { eventsIn, newFolder } from '../support/program.ts';
+import { aged } from '../support/segments.ts';
 import { eventually } from '../support/tools.ts';
 import { gate } from '../world/gate.ts';
 import { systemError } from '../world/simulated-disk.ts';
@@ -328,6 +330,48 @@ test('at the limit of retention, only the deployment whose destination needs the
   await eventually('reports are recorded again', () => held.trouble === undefined);
   assert.equal(await append(held, 'x'), undefined);
   assert.deepEqual([...new Set(names)], ['free', 'held']);
+});
+
+test('a closed journal is opened for the age of its files once a day, one after the other, and none is made for it', async (t) => {
+  const opened: string[] = [];
+  const openDisk = (folder: string): Disk => {
+    const disk = openRealDisk(folder);
+    const prepare = () => {
+      opened.push(basename(folder));
+      return disk.prepare();
+    };
+    return { ...disk, prepare };
+  };
+  const hooksOf = (name: string): JournalHooks => {
+    const heldBack = () => (name === 'held' ? { fromSeq: 1, reason: 'the destination hub needs event 1' } : undefined);
+    return { heldBack, opened: () => {}, removing: async () => {}, closed: async () => {} };
+  };
+  const limits = { ...standardLimits, retainCheckMs: 20, probeMs: 20, idleJournalMs: 40 };
+  const retain = { retainDays: 10 };
+  const { hosted, data } = journals(t, { limits, openDisk, hooksOf }, retain);
+  const ages = { held: 11, new: 0.5, old: 5, older: 11, removed: 11 };
+  for (const [name, ageDays] of Object.entries(ages)) {
+    mkdirSync(join(data, name));
+    writeFileSync(join(data, name, segmentName(1)), aged(1, 3, ageDays * 24 * 3_600_000));
+  }
+  const files = (name: string) => readdirSync(join(data, name)).filter((file) => file.endsWith('.jsonl'));
+  const [names, notices] = [['held', 'new', 'old', 'older', 'unused'], createNotices('error', false, () => {})];
+  const deployments = new Map(names.map((name) => [name, []]));
+  const openFolder = (name: string) => openRealDisk(join(data, name));
+  const end = retainClosed({ deployments: () => deployments, hosted, openDisk: openFolder, retain, limits, notices });
+  t.after(end);
+  const closed = segmentName(4);
+  await eventually('a file is removed', () => files('older').join() === closed);
+  await eventually('all are closed again', () => names.every((name) => hosted.journalOf(name).isIdle));
+  await sleep(10 * limits.retainCheckMs);
+  assert.deepEqual(opened, ['held', 'old', 'older']);
+  const both = [segmentName(1), closed];
+  assert.deepEqual(['held', 'new', 'old', 'removed'].map(files), [both, [segmentName(1)], both, [segmentName(1)]]);
+  assert.ok(!existsSync(join(data, 'unused')));
+  end();
+  t.after(retainClosed({ deployments: () => deployments, hosted, openDisk: openFolder, retain, limits, notices }));
+  await eventually('a file that is due is due the next day', () => opened.length === 4);
+  assert.equal(opened[3], 'held');
 });
 
 test('a report that waits too long for busy journals is refused, and its journal is not opened afterwards', async (t) => {

@@ -220,6 +220,33 @@ for (const limit of ALL_CLOSED) {
   });
 }
 
+test('a kill or a power cut at any call while the only file is closed and removed loses no other event', async () => {
+  for (const trial of eachCall('power')) {
+    const disk = diskWith({ [segmentName(1)]: aged(1, 10, 2 * DAY_MS) });
+    await trial.run(disk, async () => {
+      const { journal, report } = await openJournal(disk, { retain: { retainDays: 1 } });
+      await settled(100);
+      const refusal = await report('new');
+      await journal.close();
+      return refusal;
+    });
+    for (const left of [
+      disk.afterCrash(),
+      ...remainsOf([0, 1], ['nothing']).map((remains) => disk.afterPowerCut(remains)),
+    ]) {
+      const { journal, report } = await openJournal(left, { retain: { retainDays: 1 } });
+      const { nextSeq } = journal;
+      await settled();
+      assert.equal(await report('newer'), undefined, trial.when);
+      await journal.close();
+      const { findings, last } = await verify(left);
+      assert.deepEqual([findings, last?.seq], [[], nextSeq], trial.when);
+      assert.ok(nextSeq === 11 || nextSeq === 12, trial.when);
+      assert.ok(!left.names().includes(segmentName(1)), trial.when);
+    }
+  }
+});
+
 for (const what of ['once', 'always'] as const) {
   test(`a call that fails, ${what}, is reported and does no harm [program-retention-2]`, async () => {
     for (const trial of eachCall(what)) {
@@ -355,6 +382,69 @@ test('a file that becomes too old is removed without a rotation', async (t) => {
   await retention.stop();
 });
 
+test('with an age limit the newest file is closed when its first event is a tenth of it old, and later removed like any other', async () => {
+  const days = (...ages: readonly number[]) => timed(1, ...ages.map((age) => Date.now() - age * DAY_MS));
+  const rows: readonly (readonly [retainDays: number | undefined, newest: Buffer, files: readonly string[]])[] = [
+    [undefined, days(400, 400), [segmentName(1)]],
+    [10, days(0.99, 0.5), [segmentName(1)]],
+    [10, days(1.01, 0), [segmentName(1), segmentName(3)]],
+    [10, days(400, 9.9), [segmentName(1), segmentName(3)]],
+    [10, days(11, 10.1), [removed(2), segmentName(3)]],
+    [10, Buffer.alloc(0), [segmentName(1)]],
+    [1, days(-400, 400), [segmentName(1)]],
+  ];
+  for (const [retainDays, newest, files] of rows) {
+    const disk = diskWith({ [segmentName(1)]: newest });
+    const { journal, report, failures } = await openJournal(disk, { retain: { retainDays } });
+    await settled();
+    assert.deepEqual(journalNames(disk), files);
+    const { nextSeq } = journal;
+    for (const what of ['a', 'b', 'c']) assert.equal(await report(what), undefined);
+    await settled();
+    assert.deepEqual([journalNames(disk), journal.nextSeq], [files, nextSeq! + 3], 'the next file is not closed');
+    await journal.close();
+    assert.deepEqual([failures, (await verify(disk)).findings], [[], []]);
+    assert.equal((await recover(disk, quiet)).chain.seq, nextSeq! + 3);
+  }
+});
+
+test('a report that waits while its journal opens is recorded after the newest file is closed, and removed events are gone', async () => {
+  const disk = diskWith({ [segmentName(1)]: aged(1, 3, 11 * DAY_MS) });
+  disk.fault = (call) => (call === 'read' || call === 'list' ? settled(20) : undefined); // batches are faster than retention
+  const { journal, report } = createJournal(disk, { retain: { retainDays: 10 }, openWaitMs: 1_000_000 });
+  const reported = report('early');
+  await journal.open();
+  assert.equal(await reported, undefined);
+  await settled();
+  assert.deepEqual(journalNames(disk), [removed(3), segmentName(4)]);
+  await journal.close();
+});
+
+test('the newest file of an idle journal is closed by the clock, and stays while its journal stops or refuses reports', async (t) => {
+  const limits = { ...standardLimits, retainCheckMs: 20, probeMs: 20 };
+  const opened = async () => {
+    const disk = diskWith({ [segmentName(1)]: aged(1, 3, 0.09 * DAY_MS) });
+    return { disk, ...(await openJournal(disk, { retain: { retainDays: 1 }, limits })) };
+  };
+  const [idle, stopped, refusing] = [await opened(), await opened(), await opened()];
+  await settled();
+  refusing.disk.fault = (call) => (call === 'create' ? systemError('ENOSPC') : undefined);
+  await stopped.journal.close();
+  const later = Date.now() + 0.02 * DAY_MS;
+  t.mock.method(Date, 'now', () => later);
+  const both = [segmentName(1), segmentName(4)];
+  await eventually('it is closed', () => idle.disk.names().includes(segmentName(4)));
+  await eventually('no next file can be made', () => refusing.journal.trouble !== undefined);
+  refusing.disk.fault = () => undefined;
+  await eventually('reports are recorded again', () => refusing.journal.trouble === undefined);
+  assert.deepEqual(journalNames(stopped.disk), [segmentName(1)]);
+  for (const { disk, journal, report } of [idle, refusing]) {
+    assert.equal(await report('next'), undefined);
+    await journal.close();
+    assert.deepEqual([journalNames(disk), (await verify(disk)).findings], [both, []]);
+  }
+});
+
 test('verify starts again if retention removes the file that it is about to read', async () => {
   const disk = diskWith(fourFiles());
   disk.fault = (call, name) => {
@@ -423,7 +513,7 @@ test('the only file is closed early, at 64 KiB, if and only if the free space is
     const disk = diskWith(Object.fromEntries(firstSeqs.map((seq) => [segmentName(seq), segment(seq, 10)])));
     disk.freeSpace = { freeBytes: FREE_BYTES, usableBytes: FREE_BYTES, totalBytes: 10 * FREE_BYTES };
     const { retention } = await retain(disk, { keepFree, retainDays: 1 });
-    assert.equal(retention.closeAtBytes(1_000_000), closeAtBytes);
-    assert.equal(retention.closeAtBytes(4_096), 4_096);
+    assert.equal(retention.closeAtBytes(1_000_000, segmentName(firstSeqs.at(-1)!)), closeAtBytes);
+    assert.equal(retention.closeAtBytes(4_096, segmentName(firstSeqs.at(-1)!)), 4_096);
   }
 });

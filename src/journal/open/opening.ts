@@ -53,7 +53,7 @@ async function openOnce({ disk, notices, limits, checkHeld, keys, retention }: O
     await recovered.file.close();
     throw error;
   });
-  await retention.checkHeldBack();
+  await retention.checkAtOpen();
   return recovered;
 }
 
