@@ -4,7 +4,6 @@
  */
 
 import type { Limits } from '../config/limits.ts';
-import { shownCharactersMax } from '../event/shown.ts';
 import type { Activity } from '../telemetry/activity.ts';
 import { type Notices, oncePerName } from '../telemetry/log.ts';
 import { type CountedParts, countingRecorder, type RecordReport, reportRecorder } from './counted.ts';
@@ -64,7 +63,7 @@ export interface AppParts extends ServiceRouteParts {
   /** Only in a service for tests. */
   readonly tests?: TestParts | undefined;
   /** Shows each recorded event on a terminal. */
-  readonly activity: CountedParts['activity'] & Pick<Activity, 'pathOf'>;
+  readonly activity: CountedParts['activity'] & Pick<Activity, 'pathOf' | 'nameOf'>;
 }
 
 /** Additions of a service for tests. */
@@ -263,7 +262,7 @@ class Steps {
       if (this.#isNewName(name)) notices.rated.warn(message, { request_id: id, name, did_you_mean: meant });
     }
     for (const unshortened of notices.isDebug ? unknown : []) {
-      const name = unshortened.slice(0, shownCharactersMax);
+      const name = activity.nameOf(unshortened);
       if (this.#isNewName(name)) notices.debug(message, { request_id: id, name });
     }
   }

@@ -13,6 +13,7 @@ import { indexesExcept, knownNames, type Members } from '../event/members.ts';
 import { didYouMean, nearestName } from '../event/nearest.ts';
 import type { Endpoint, KeyParameter, Parameter } from '../event/parameters.ts';
 import type { RecordedResult } from '../event/record-result.ts';
+import { shownCharactersMax } from '../event/shown.ts';
 import { keyConflict, replayedReply } from './idempotency.ts';
 import {
   accepted,
@@ -23,6 +24,7 @@ import {
   type Reply,
   shown,
   shownJson,
+  WITHHELD,
 } from './message.ts';
 import { bodyReader, orMalformedJson, percentDecode, type Query, readQuery } from './request.ts';
 
@@ -67,7 +69,9 @@ export function reportTo(
 function unknownParameter(endpoint: Endpoint, unknown: readonly string[], strict: string): Refusal {
   const names = endpoint.parameters.map(({ name }) => name);
   const name = unknown.find((one) => didYouMean(one, names) !== '') ?? unknown[0] ?? '';
-  return new Refusal(400, `${unknownMember(endpoint, name)} (${strict})`);
+  // The log would get the start of a name that is too long to be compared with the tokens.
+  const logged = name.length > shownCharactersMax ? { logged: unknownMember(endpoint, WITHHELD) } : {};
+  return new Refusal(400, `${unknownMember(endpoint, name)} (${strict})`, logged);
 }
 
 function accept({ replayed }: RecordedResult): Reply {

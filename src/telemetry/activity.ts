@@ -5,8 +5,9 @@
 
 import type { Limits } from '../config/limits.ts';
 import { decodeEvent, type Event } from '../event/event.ts';
+import { shownCharactersMax } from '../event/shown.ts';
 import { LineRate, type Notices, oncePerName } from './log.ts';
-import { findTokens, type IsToken, masked, maskTokens } from './masked.ts';
+import { findTokens, type IsToken, MASK, masked, maskedReason, maskTokens } from './masked.ts';
 import { printable, shortened } from './printable.ts';
 import { type RefusalFacts, type Refusals, targetPath } from './refusals.ts';
 
@@ -74,7 +75,7 @@ export class Activity {
     const target = targetPath(url ?? '');
     const tokens = findTokens(target, this.isToken, max);
     const path = url === undefined ? undefined : shortened(masked(target, tokens), max);
-    const problem = masked(request.problem, tokens);
+    const problem = maskedReason(request.problem, tokens, this.isToken);
     if (terminal === undefined) {
       notices[isWarning ? 'warn' : 'info']('refused', { request_id: id, method, path, status, problem });
       return;
@@ -88,6 +89,11 @@ export class Activity {
     const { loggedPathCharactersMax } = this.#options.limits;
     const path = targetPath(url);
     return shortened(masked(path, findTokens(path, this.isToken, loggedPathCharactersMax)), loggedPathCharactersMax);
+  }
+
+  /** @returns the name of a parameter for the log, masked and cut */
+  nameOf(parameter: string): string {
+    return this.isToken(parameter) ? MASK : maskTokens(parameter).slice(0, shownCharactersMax);
   }
 
   /**

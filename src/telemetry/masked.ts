@@ -41,12 +41,29 @@ export function masked(text: string, tokens: readonly string[]): string {
   return maskTokens(tokens.reduce((left, token) => left.replaceAll(token, MASK), text));
 }
 
+/** Like `masked`, for the reason of a refusal, which can quote a token: a client might send one as the name of a parameter. */
+export function maskedReason(text: string, tokens: readonly string[], isToken: IsToken): string {
+  const mask = (quoted: string) => (isToken(unquoted(quoted)) ? `"${MASK}"` : quoted);
+  return masked(text.replace(QUOTED, mask), tokens);
+}
+
+function unquoted(text: string): string {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text.slice(1, -1);
+  }
+}
+
 /**
  * Masks one token in a text that repeats it: the whole token, or at least its first `PREFIX_CHARACTERS`, raw, percent-encoded or
  * escaped for JSON. A token of less than `TOKEN_CHARACTERS_MIN` is no secret, and might be any word of the text.
  */
 export function maskToken(text: string, token: string): string {
-  if (token.length < TOKEN_CHARACTERS_MIN) return text;
+  return token.length < TOKEN_CHARACTERS_MIN ? text : replaceToken(text, token);
+}
+
+function replaceToken(text: string, token: string): string {
   let result = '';
   let kept = 0;
   for (let at = 0; at < text.length; ) {
@@ -62,32 +79,47 @@ export function maskToken(text: string, token: string): string {
   return result + text.slice(kept);
 }
 
-/** Like `withoutToken`, but a text with a shorter secret is masked as a whole: the rest would show where the secret was. */
+/** Like `maskToken`, but a text with a shorter secret is masked as a whole: the rest would show where the secret was. */
 export function withoutSecret(text: string, secret = ''): string {
   const isShort = secret !== '' && secret.length < TOKEN_CHARACTERS_MIN;
-  return isShort && text.includes(secret) ? MASK : maskToken(text, secret);
+  return isShort && replaceToken(text, secret) !== text ? MASK : maskToken(text, secret);
 }
 
 /** @returns the index after the token that starts at `at`; undefined if there is none */
 function endOfToken(text: string, at: number, token: string): number | undefined {
-  let end = at;
+  let ends = [at];
   let matched = 0;
-  for (; matched < token.length; matched += 1) {
-    const length = lengthOf(text, end, token.charCodeAt(matched));
-    if (length === 0) break;
-    end += length;
+  for (const character of token) {
+    const next = new Set(ends.flatMap((end) => lengthsOf(text, end, character).map((length) => end + length)));
+    if (next.size === 0) break;
+    ends = [...next];
+    matched += character.length;
   }
-  return matched >= Math.min(token.length, PREFIX_CHARACTERS) ? end : undefined;
+  return matched >= Math.min(token.length, PREFIX_CHARACTERS) ? Math.max(...ends) : undefined;
 }
 
-/** @returns how many characters at `at` encode the character `code`; 0 if they encode another character */
-function lengthOf(text: string, at: number, code: number): number {
-  const first = text.charCodeAt(at);
-  if (first === code) return 1;
-  if (first === PERCENT) return Number.parseInt(text.slice(at + 1, at + 3), 16) === code ? 3 : 0;
-  if (first !== BACKSLASH) return 0;
-  if (text[at + 1] === 'u') return Number.parseInt(text.slice(at + 2, at + 6), 16) === code ? 6 : 0;
-  return ESCAPED.has(code) && text.charCodeAt(at + 1) === code ? 2 : 0;
+/** @returns how many characters of the text are the character: several numbers if that begins its encoding, as `%` begins `%25` */
+function lengthsOf(text: string, at: number, character: string): number[] {
+  const first = text[at];
+  const forms = [character];
+  if (character === ' ' && first === '+') forms.push('+');
+  if (first === '%') forms.push(percentEncoded(character));
+  if (first === '\\') forms.push(unicodeEscaped(character), ...(ESCAPED.has(character) ? [`\\${character}`] : []));
+  return forms.flatMap((form, index) => {
+    const found = text.slice(at, at + form.length);
+    return (index === 0 ? found : found.toLowerCase()) === form ? [form.length] : [];
+  });
+}
+
+function percentEncoded(character: string): string {
+  return [...Buffer.from(character)].map((byte) => `%${byte.toString(16).padStart(2, '0')}`).join('');
+}
+
+function unicodeEscaped(character: string): string {
+  return character
+    .split('')
+    .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+    .join('');
 }
 
 /** @returns the text itself if its percent-encoding is invalid */
@@ -107,7 +139,7 @@ const SLASHED_CHARACTERS_MIN = 32;
 const RUN_PARTS_MAX = 4;
 /** A service might cut a token that it repeats. */
 const PREFIX_CHARACTERS = 16;
-const PERCENT = 0x25;
-const BACKSLASH = 0x5c;
-/** Characters that JSON escapes with one backslash: the quote, the backslash itself, the slash. */
-const ESCAPED: ReadonlySet<number> = new Set([0x22, BACKSLASH, 0x2f]);
+/** Characters that JSON escapes with one backslash. */
+const ESCAPED: ReadonlySet<string> = new Set(['"', '\\', '/']);
+/** A text in the form of a JSON string. */
+const QUOTED = /"(?:[^"\\]|\\.)*"/g;

@@ -1,7 +1,7 @@
 /** The last refused requests, in memory: those of each journal for `GET /refusals`, and those that an embedding test reads. */
 
 import type { Limits } from '../config/limits.ts';
-import { findTokens, type IsToken, masked } from './masked.ts';
+import { findTokens, type IsToken, masked, maskedReason } from './masked.ts';
 import { shortened } from './printable.ts';
 
 /** What is known of a refused request. */
@@ -133,7 +133,7 @@ export class Refusals {
       method,
       path: path === undefined ? undefined : shortenedCopy(masked(path, tokens), limits.loggedPathCharactersMax),
       status,
-      error: shortenedCopy(masked(problem, tokens), limits.refusalErrorCharactersMax),
+      error: shortenedCopy(maskedReason(problem, tokens, this.isToken), limits.refusalErrorCharactersMax),
       reason: cause?.(),
       address: addressOf(peer, headers),
       token_name: tokenName,

@@ -49,7 +49,13 @@ function appWith(parts: Partial<Parameters<typeof createApp>[0]>) {
     freeBytes: () => undefined,
     turn: async () => {},
     notices: createNotices('error', false, () => {}),
-    activity: { showsRecorded: false, textOf: () => '', recorded: () => {}, pathOf: (url) => url },
+    activity: {
+      showsRecorded: false,
+      textOf: () => '',
+      recorded: () => {},
+      pathOf: (url) => url,
+      nameOf: (name) => name,
+    },
     ...parts,
   });
 }

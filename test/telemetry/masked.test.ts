@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { newToken } from '../../src/deployments/tokens.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
-import { findTokens, masked, maskToken, maskTokens } from '../../src/telemetry/masked.ts';
+import { findTokens, masked, maskedReason, maskToken, maskTokens, withoutSecret } from '../../src/telemetry/masked.ts';
 
 const MAX = 200;
 const encoded = (text: string) =>
@@ -84,4 +84,54 @@ test('a token that a service repeats is masked, whole, cut, percent-encoded or e
     assert.equal(maskToken(text, token), expected);
   }
   assert.equal(maskToken('an error', 'error'), 'an error', 'a word is no secret');
+});
+
+test('a secret with characters that begin an encoding, or that several bytes encode, is masked in each encoding', () => {
+  for (const secret of [
+    '100%pure%2Fgold',
+    'back\\slash\\\\s',
+    'a b%20c%%d\\"e',
+    'pässwörd-é',
+    '%%%%%%%%',
+    '\\'.repeat(12),
+    'k😀y-of-😀',
+  ]) {
+    const uri = encodeURIComponent(secret);
+    const unicode = secret
+      .split('')
+      .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+      .join('');
+    for (const form of [
+      secret,
+      uri,
+      uri.replace(/%../g, (byte) => byte.toLowerCase()),
+      encoded(secret),
+      uri.replaceAll('%20', '+'),
+      JSON.stringify(secret).slice(1, -1),
+      unicode,
+      unicode.toUpperCase().replaceAll('\\U', '\\u'),
+    ]) {
+      for (const [before, after] of [
+        ['Bearer ', ' is wrong'],
+        ['/?p=', '&x=1'],
+        ['', ''],
+      ]) {
+        assert.equal(maskToken(`${before}${form}${after}`, secret), `${before}***${after}`, `${form} of ${secret}`);
+      }
+      const short = secret.slice(0, 3);
+      assert.equal(withoutSecret(`no ${encoded(short)} here`, short), '***', short);
+    }
+    assert.equal(maskToken('100%25 of \\\\ all %20 %', secret), '100%25 of \\\\ all %20 %');
+  }
+});
+
+test('a token that the reason of a refusal quotes is masked, and no other text in quotes', () => {
+  const own = 'my own "token" of 2026';
+  const shown = (text: string) => maskedReason(text, ['/path'], (token) => token === own);
+  assert.equal(
+    shown(`no ${JSON.stringify(own)}; "other", "a\\"b" and "x" in /path`),
+    'no "***"; "other", "a\\"b" and "x" in ***',
+  );
+  assert.equal(shown('an open "quote'), 'an open "quote');
+  assert.equal(shown(`"\\x" ${newToken().token}`), '"\\x" ***');
 });

@@ -44,7 +44,8 @@ test('a token in a path is neither logged nor shown, in any spelling', async (t)
   const { file, args, tokenOf } = writeDeployments(t, ['prod']);
   const token = tokenOf('prod');
   const own = 'Pa55+word/with/slash/of+40+characters+==';
-  const tokens = [token, own].map((one) => ({
+  const long = `${own}${'x'.repeat(100)}`;
+  const tokens = [token, own, long].map((one) => ({
     sha256: sha256(one).toString('hex'),
     name: 'a',
     may: ['report', 'read'],
@@ -73,6 +74,19 @@ test('a token in a path is neither logged nor shown, in any spelling', async (t)
     const target = `/prod${MATERIALIZATION}${start}${own}?asset_key=asl_query`;
     assert.equal((await ask(hosted.port, post(target, undefined, header))).status, 200);
   }
+  const strict = await startService(t, { args: [...args, '--strict'] });
+  for (const name of [own, token, `${'x'.repeat(80)}${token}`, long]) {
+    for (const [{ port }, expected] of [
+      [hosted, 200],
+      [strict, 400],
+    ] as const) {
+      const inQuery = post(`/prod${MATERIALIZATION}a?${encodeURIComponent(name)}=1`, undefined, header);
+      const inBody = post(`/prod${MATERIALIZATION}a`, JSON.stringify({ [name]: 1 }), header);
+      for (const request of [inQuery, inBody]) assert.equal((await ask(port, request)).status, expected, name);
+    }
+  }
+  const ofStrict = (await ask(strict.port, get('/prod/refusals', ...header))).body;
+  await eventually('all of strict mode', () => entriesOf(strict.stderr(), 'refused').length === 8);
   const ofHosted = (await ask(hosted.port, get('/prod/refusals', ...header))).body;
   const ofLocal = (await ask(local.port, get('/refusals'))).body;
   assert.ok(ofHosted.includes(`"path":"/prod${CHECK}***"`), ofHosted);
@@ -80,7 +94,7 @@ test('a token in a path is neither logged nor shown, in any spelling', async (t)
   await eventually('all are logged', () => entriesOf(local.stderr(), won).length === 2);
   await eventually('all of hosted mode', () => entriesOf(hosted.stderr(), won).length === 2);
   assert.ok(entriesOf(hosted.stderr(), 'a request without a valid token was refused').length > 0);
-  for (const text of [ofHosted, ofLocal, hosted.stderr(), local.stderr()]) {
+  for (const text of [ofHosted, ofLocal, ofStrict, hosted.stderr(), local.stderr(), strict.stderr()]) {
     assert.doesNotMatch(text, /asl(_|%5f)[\w-]{9}|asl_query|Pa55(\+|%2B)word/);
   }
   for (const line of hosted.stderr().split('\n')) assert.ok(line.length < 1_000, line);
