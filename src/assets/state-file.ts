@@ -119,7 +119,7 @@ export async function readState(
     bytes += lineEnd - start + 1;
   };
   try {
-    await forEachLine(disk.read(STATE_FILE), assetLineBytesMax, take);
+    await forEachLine(untilHole(disk.read(STATE_FILE)), assetLineBytesMax, take);
   } catch (error) {
     if (!(error instanceof SyntaxError || error instanceof TypeError)) return unlessAbsent(undefined)(error as Error);
   }
@@ -137,6 +137,14 @@ export async function readState(
     },
     saved: { seq: head.seq, bytes, crc: end.crc },
   };
+}
+
+/** JSON has no zero byte, and a hole of a sparse file, which can be larger than any disk, has nothing else. @throws SyntaxError */
+async function* untilHole(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  for await (const chunk of chunks) {
+    if (chunk.includes(0)) throw new SyntaxError();
+    yield chunk;
+  }
 }
 
 /**

@@ -37,6 +37,32 @@ export async function writeFile(
 }
 
 /**
+ * Makes way for a file that is made again. What no service wrote and is not removed by that, a folder, gets another name.
+ * @throws the error of a system call, such as ENOENT
+ */
+export async function clearName(disk: Pick<Disk, 'remove' | 'rename'>, name: string): Promise<void> {
+  await disk.remove(name).catch((error: NodeJS.ErrnoException) => {
+    if (!FOLDER_CODES.test(error.code ?? '')) throw error;
+    return disk.rename(name, `${name}.moved-${Date.now()}`);
+  });
+}
+
+/** Of removing a folder like a file: EPERM is of POSIX, EISDIR of Linux. */
+const FOLDER_CODES = /^(EISDIR|EPERM)$/;
+
+/**
+ * Gives a file the name of one that is made again, atomically unless a folder has that name.
+ * @throws the error of a system call
+ */
+export async function renameOver(disk: Pick<Disk, 'remove' | 'rename'>, from: string, to: string): Promise<void> {
+  await disk.rename(from, to).catch(async (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EISDIR') throw error;
+    await clearName(disk, to);
+    await disk.rename(from, to);
+  });
+}
+
+/**
  * Replaces a file, durably.
  * @throws the error of a system call, after which the folder has the old file or the new one
  */
@@ -46,9 +72,9 @@ export async function replaceDurably(
   chunks: AsyncIterable<Buffer> | Iterable<Buffer>,
 ): Promise<void> {
   const next = `${name}.new`;
-  await disk.remove(next).catch(unlessAbsent(undefined)); // left by an interrupted write
+  await clearName(disk, next).catch(unlessAbsent(undefined)); // left by an interrupted write
   await writeFile(disk, next, chunks);
-  await disk.rename(next, name);
+  await renameOver(disk, next, name);
   await disk.syncFolder();
 }
 

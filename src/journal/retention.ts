@@ -14,7 +14,7 @@ import type { Config } from '../config/config.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Notices } from '../telemetry/log.ts';
 import { type Disk, isFull, SyncError } from './disk.ts';
-import { readBytes } from './file-io.ts';
+import { clearName, readBytes } from './file-io.ts';
 import { type AssetHooks, type JournalHooks, NotRemovableError } from './hooks.ts';
 import { readTime, TIME_HEAD_BYTES } from './line/members.ts';
 import { lastLine } from './open/scan.ts';
@@ -210,7 +210,7 @@ export class Retention {
         this.#logFailure(error as Error, file);
       }
     }
-    for (const name of [...stale, ...sidecars]) await disk.remove(name);
+    for (const name of [...stale, ...sidecars]) await clearName(disk, name);
     await this.#syncFolder();
   }
 

@@ -143,6 +143,13 @@ const SIDECAR_NAME = /^keys-([0-9]{20})\.idx(?:\.new)?$/;
 /** The state of the assets of a journal. */
 export const STATE_FILE = 'assets.state';
 
+/** Whether the service can make the file of this name again: from the events, or from the name alone. */
+export function isMadeAgain(name: string): boolean {
+  return MADE_AGAIN.test(name) || GONE_NAME.test(name);
+}
+
+const MADE_AGAIN = /^(\.stopped-cleanly|(keys-[0-9]{20}\.idx|assets\.state|forward-sources\.json)(\.new)?)$/;
+
 /** Whether assetlog uses this name for a file or folder of a journal. */
 export function isOwnName(name: string): boolean {
   return OWN_NAME.test(name);

@@ -8,7 +8,7 @@ import { commands } from '../../src/commands/all-commands.ts';
 import { Cursor } from '../../src/forward/ledger/cursor.ts';
 import { encodeDeadLetter } from '../../src/forward/ledger/letter.ts';
 import { openDisk } from '../../src/journal/disk.ts';
-import { goneName, isOwnName, segmentName } from '../../src/journal/segments.ts';
+import { goneName, isMadeAgain, isOwnName, segmentName } from '../../src/journal/segments.ts';
 import { StartError } from '../../src/service.ts';
 import { userFolder } from '../support/as-user.ts';
 import { runHere } from '../support/command-output.ts';
@@ -26,6 +26,7 @@ const NAMES = [
   ...[FIRST, segmentName(9), ...['.rewrite', '.torn', '.repair', '.partial'].map((end) => FIRST + end)],
   ...[goneName({ first: 1, last: 1 }, 'removed'), goneName({ first: 9, last: 9 }, 'lost')],
   ...['keys-00000000000000000001.idx', 'keys-00000000000000000001.idx.new', '.stopped-cleanly', '.made-for-tests'],
+  ...['assets.state', 'assets.state.new'],
   ...['.lock-x', '.unlocked-x', '.journal-id', '.journal-id.new', '.forwarded-hub', '.forwarded-other'],
   ...['dead-hub.jsonl', 'dead-hub.jsonl.new', 'dead-other.jsonl', 'forward-hub.cursor', 'forward-other.cursor'],
   ...['state', 'retry', 'via'].flatMap((end) => [`forward-hub.${end}`, `forward-hub.${end}.new`]),
@@ -78,6 +79,17 @@ function contentOf(folder: string): Record<string, string> {
   return Object.fromEntries(names.map((name) => [name, read(join(folder, name))]));
 }
 
+/** A start makes the file again, beside the file that the link names. */
+async function startWithout(t: Scope, data: string, name: string): Promise<void> {
+  const { stop, notices } = await serve(t, { data, args: ['--read'] });
+  await stop();
+  assert.notEqual(lstatSync(join(data, name), { throwIfNoEntry: false })?.isSymbolicLink(), true, name);
+  assert.ok(
+    notices.some((line) => /a link was removed/.test(line) && line.includes(name)),
+    notices.join(''),
+  );
+}
+
 async function startRefused(t: Scope, data: string): Promise<{ code: number; stderr: string; stdout: string }> {
   try {
     await serve(t, { data });
@@ -110,10 +122,16 @@ test('no command reads or writes the target of a link in place of a file, or rep
         const data = withoutRoot === false ? userFolder(t) : newFolder(t);
         const to = join(newFolder(t), 'to');
         cpSync(given, data, { recursive: true, verbatimSymlinks: true });
+        const isStart = args === undefined;
+        if (isStart && isMadeAgain(name)) {
+          await startWithout(t, data, name);
+          assert.equal(readFileSync(secret, 'latin1'), SECRET, name);
+          continue;
+        }
         const all = [command, ...(args ?? []).map((arg) => (arg === 'TO' ? to : arg)), '--data', data];
-        const { code, stdout, stderr } = args === undefined ? await startRefused(t, data) : await runHere(all);
+        const { code, stdout, stderr } = isStart ? await startRefused(t, data) : await runHere(all);
         const what = `${name}: ${all.join(' ')}: exit code ${code}, ${stderr}`;
-        const isRefused = args === undefined || REFUSING.includes(command);
+        const isRefused = isStart || REFUSING.includes(command);
         assert.ok(isRefused ? code === 5 : code !== 3, what);
         if (code === 5 && !all.includes('status')) assert.match(stderr, REFUSED, what); // `status` has no line for it
         if (isRefused) assert.deepEqual(contentOf(data), contentOf(given), what);

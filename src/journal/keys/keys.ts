@@ -9,6 +9,7 @@ import type { Limits } from '../../config/limits.ts';
 import type { Event } from '../../event/event.ts';
 import type { Notices } from '../../telemetry/log.ts';
 import type { Disk } from '../disk.ts';
+import { clearName } from '../file-io.ts';
 import { lineBytes } from '../line/record.ts';
 import type { OnGoodLine } from '../open/scan.ts';
 import type { QueueEntry } from '../queue-entry.ts';
@@ -190,7 +191,7 @@ export class JournalKeys {
     const closed = new Set(this.#firstSeqs.slice(0, -1).map(sidecarName));
     for (const name of names) {
       if (sidecarFirstSeq(name) === undefined || closed.has(name)) continue;
-      await disk.remove(name).catch((error: Error) => {
+      await clearName(disk, name).catch((error: Error) => {
         notices.warn('an unneeded file with idempotency keys could not be removed', {
           file: name,
           problem: error.message,

@@ -18,7 +18,7 @@
 import { crc32 } from 'node:zlib';
 import type { Limits } from '../../config/limits.ts';
 import { type Disk, unlessAbsent } from '../disk.ts';
-import { writeFile } from '../file-io.ts';
+import { clearName, renameOver, writeFile } from '../file-io.ts';
 import { checkLine, readForm } from '../line/chain.ts';
 import { forEachLine } from '../line/lines.ts';
 import { idempotencyKeyOf, timeOf } from '../line/members.ts';
@@ -59,9 +59,9 @@ export interface Sidecar extends KeyRows {
 export async function writeSidecar(disk: Disk, file: ClosedFile, keys: KeyTable, keyCount: number): Promise<void> {
   const name = sidecarName(file.firstSeq);
   const unfinished = `${name}${UNFINISHED}`;
-  await disk.remove(unfinished).catch(unlessAbsent(undefined)); // left by an interrupted write
+  await clearName(disk, unfinished).catch(unlessAbsent(undefined)); // left by an interrupted write
   await writeFile(disk, unfinished, encode(file, keys, keyCount));
-  await disk.rename(unfinished, name);
+  await renameOver(disk, unfinished, name);
 }
 
 /** For the bytes of one sidecar after the other: V8 would otherwise collect tens of MiB. */

@@ -8,7 +8,7 @@
  */
 
 import { type Disk, isFull, type ReadableDisk } from '../disk.ts';
-import { readSmall } from '../file-io.ts';
+import { clearName, readSmall } from '../file-io.ts';
 import { type ChainPosition, hex } from '../line/record.ts';
 import { sealed } from '../sealed.ts';
 import { segmentFirstSeq } from '../segments.ts';
@@ -48,7 +48,7 @@ export async function markCleanStop(disk: Disk, end: StopEnd): Promise<void> {
  * @throws the error of a system call, such as ENOENT if there is no marker
  */
 export async function removeCleanStop(disk: Disk): Promise<void> {
-  await disk.remove(CLEAN_STOP);
+  await clearName(disk, CLEAN_STOP);
   await disk.syncFolder();
 }
 

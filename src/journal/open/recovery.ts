@@ -7,6 +7,7 @@ import type { Limits } from '../../config/limits.ts';
 import type { Notices } from '../../telemetry/log.ts';
 import { shellWord } from '../../telemetry/printable.ts';
 import { type Disk, type LogFile, unlessAbsent } from '../disk.ts';
+import { LinkError } from '../entry.ts';
 import { copyFile } from '../file-io.ts';
 import type { ChainPosition } from '../line/record.ts';
 import {
@@ -14,6 +15,7 @@ import {
   type Contents,
   contentsOf,
   goneName,
+  isMadeAgain,
   isOwnName,
   type SegmentName,
   segmentName,
@@ -124,6 +126,30 @@ export interface Segment {
   readonly lastId?: string;
 }
 
+/**
+ * Removes links under the names of files that are made again: the link, never what it names.
+ * @throws LinkError for any other file of a journal that is a link
+ */
+async function listWithoutLinks(disk: Disk, notices: Notices): Promise<string[]> {
+  try {
+    return await disk.list(true);
+  } catch (error) {
+    if (!(error instanceof LinkError)) throw error;
+    for (const file of (await disk.list()).filter(isMadeAgain)) {
+      const isLink = await disk.size(file).then(
+        () => false,
+        (problem) => problem instanceof LinkError,
+      );
+      if (!isLink) continue;
+      if (contentsOf([file]).gone.length > 0) await disk.replace(file, Buffer.alloc(0));
+      else await disk.remove(file);
+      await disk.syncFolder();
+      notices.warn('a link was removed in place of a file that is made again', { folder: disk.folder, file });
+    }
+    return disk.list(true);
+  }
+}
+
 /** The last segment, which a start found or created. */
 export interface Recovered extends Segment {
   /** Number of all journal files. */
@@ -146,7 +172,7 @@ export async function recover(
   checkHeld: () => void = () => {},
   onGoodLine?: OnGoodLine,
 ): Promise<Recovered> {
-  const names = await disk.list(true);
+  const names = await listWithoutLinks(disk, notices);
   const contents = contentsOf(names);
   const lastStop = await readLastStop(disk, names);
   const last = contents.segments.at(-1);

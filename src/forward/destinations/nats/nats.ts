@@ -158,8 +158,10 @@ class NatsStream implements AskableDestination {
 
   /** @returns an answer without an error, or with one of these @throws NatsFailure for other errors */
   #checked(said: Said, errors: readonly unknown[]): Said {
-    const { err_code: code = 0, description } = (said['error'] ?? {}) as Said;
-    if (said['error'] === undefined || errors.includes(code)) return said;
+    const { error, ...others } = said;
+    if (error === undefined || error === null) return others;
+    const { err_code: code = 0, description } = error as Said;
+    if (errors.includes(code)) return said;
     const reason = `answers ${this.#connection!.quoted(`${code}: ${description}`)}`;
     if (NO_JETSTREAM.has(code)) throw new NatsFailure(`${reason}; add jetstream to its configuration`, 'not set up');
     const edit = `or let the stream drop old messages: nats stream edit ${this.#url.path}`;
