@@ -323,7 +323,8 @@ test('hosts are tried in turn, the next one after each failure', async (t) => {
   const stubs = await Promise.all([1, 2].map(() => startNatsStub(t)));
   const [one, two] = stubs as [NatsStub, NatsStub];
   const gone = await freePort(t);
-  const destination = open(t, `nats://127.0.0.1:${gone},127.0.0.1:${one.port},127.0.0.1:${two.port}/ASSETLOG`);
+  const to = `nats://127.0.0.1:${gone},127.0.0.1:${one.port},127.0.0.1:${two.port}/ASSETLOG`;
+  const destination = open(t, to, { limits: { ...limits, natsAnswerMs: 60_000 } }); // no host is too slow
   const asked = () => stubs.map(({ published }) => published.filter(({ subject }) => subject === GET).length);
   assert.equal((await destination.ask(NEVER)).kind, 'at');
   assert.deepEqual(asked(), [1, 0]);
