@@ -10,7 +10,7 @@ import { replaceDurably } from '../../journal/file-io.ts';
 import { LineCutter } from '../../journal/line/lines.ts';
 import type { SeqRange } from '../position.ts';
 import { type DeadLetter, decodeDeadLetter, encodeDeadLetter, isOpen, lostBy, seqsOf } from './letter.ts';
-import { LetterStates } from './letter-states.ts';
+import { type LetterState, LetterStates } from './letter-states.ts';
 
 /** @returns the name of the file with the dead letters of a destination */
 export function deadLettersName(name: string): string {
@@ -48,6 +48,8 @@ export class DeadLetters {
   #content: Content = emptyContent();
   #end: FileEnd = 'found';
   #lostTotal = 0;
+  /** The bytes that it had after the last call of `#compact`. */
+  #compactBytes = 0;
 
   private constructor(disk: Disk, name: string, limits: LetterLimits) {
     this.#disk = disk;
@@ -162,7 +164,7 @@ export class DeadLetters {
     return { ...letter, reason, ...seqsOf({ ...letter, line }) };
   }
 
-  /** Begins the file again if it is full and all its letters are closed. @throws LettersFullError if one is open */
+  /** Begins the file again if it is full and all its letters are closed, or without the closed ones. @throws LettersFullError if one is open */
   async #makeSpace(bytes: number, letter: DeadLetter): Promise<void> {
     const { bytesMax } = this.#limits;
     const { bytes: before, states } = this.#content;
@@ -171,6 +173,11 @@ export class DeadLetters {
       await this.#replace([]);
       this.#content = emptyContent();
       return;
+    }
+    // A further half of the limit has come since then, so that the file is not written again for each letter.
+    if (before + bytes > 2 * bytesMax && before > this.#compactBytes + bytesMax / 2) {
+      await this.#compact();
+      return this.#makeSpace(bytes, letter);
     }
     // Without the letters that say what became of those in it, a full file could not be worked off.
     const most = isOpen(letter) ? 2 * bytesMax : Number.POSITIVE_INFINITY;
@@ -185,6 +192,37 @@ export class DeadLetters {
     throw new LettersFullError(
       `the dead letters of ${this.#name} take ${before} of at most ${bytesMax} bytes; ${wayOut}`,
     );
+  }
+
+  /** Keeps the latest letter of what is open, and the first with its line: each time that an event is sent again adds letters. */
+  async #compact(): Promise<void> {
+    await this.#replace(this.#openLetters());
+    await this.#read();
+    this.#compactBytes = this.#content.bytes;
+  }
+
+  async *#openLetters(): AsyncGenerator<Buffer> {
+    const { states } = this.#content;
+    const latest = new Map<number, LetterState[]>();
+    for (const state of states.all.filter(isOpen)) latest.set(state.at, [...(latest.get(state.at) ?? []), state]);
+    const withLine = new Set<number>();
+    let at = 0;
+    for await (const lines of readLines(this.#disk, this.#file, this.#limits)) {
+      for (const { text } of lines) {
+        const own = latest.get(at++) ?? [];
+        const letter = decodeDeadLetter(text);
+        if (letter === undefined) continue;
+        const { first } = seqsOf(letter);
+        const state = states.of(first);
+        if (letter.line === undefined) {
+          // Only a part of a range might still be open.
+          for (const { first, last } of own) yield Buffer.from(`${encodeDeadLetter({ ...letter, first, last })}\n`);
+        } else if (own.length > 0 || (state !== undefined && isOpen(state) && !withLine.has(first))) {
+          withLine.add(first);
+          yield Buffer.from(`${text}\n`);
+        }
+      }
+    }
   }
 
   /** Without a letter whose sync failed: it can be read, and might be gone after a power cut. */
