@@ -4,6 +4,7 @@
  * that retention removes. `memory.ts` decides how many are remembered.
  */
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Defect } from '../../config/defect.ts';
 import type { Limits } from '../../config/limits.ts';
 import type { Event } from '../../event/event.ts';
@@ -34,7 +35,10 @@ export interface JournalKeysOptions {
   readonly notices: Notices;
   /** Shared by all journals of the service. */
   readonly memory: KeyMemory;
-  readonly limits: Pick<Limits, 'lineBytesMax' | 'keyScanBytesMax' | 'keyCheckBytesMax' | 'sidecarsWaitingMax'>;
+  readonly limits: Pick<
+    Limits,
+    'lineBytesMax' | 'keyScanBytesMax' | 'keyCheckBytesMax' | 'sidecarsWaitingMax' | 'openRetryMs'
+  >;
   /** Called if the keys in memory are not those of the lines. */
   readonly onDefect: (error: Defect) => void;
   /** Only tests pass another function. */
@@ -220,15 +224,19 @@ export class JournalKeys {
     }
   }
 
+  /** A read that fails is tried again, since reports wait: without these keys, reports that are sent again are recorded twice. */
   async #scan(segment: SegmentName, endSeq: number, bytesMax: number): Promise<KeyScan | undefined> {
     const { disk, notices, limits, memory } = this.#options;
-    try {
-      const collector = new KeyCollector(this.#hash, memory.keysMax);
-      return await scanKeys(disk, segment, endSeq, collector, { bytesMax, lineBytesMax: limits.lineBytesMax });
-    } catch (error) {
-      const problem = (error as Error).message;
-      notices.warn('a segment cannot be read for its idempotency keys', { file: segment.name, problem });
-      return undefined;
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        const collector = new KeyCollector(this.#hash, memory.keysMax);
+        return await scanKeys(disk, segment, endSeq, collector, { bytesMax, lineBytesMax: limits.lineBytesMax });
+      } catch (error) {
+        const problem = (error as Error).message;
+        notices.warn('a segment cannot be read for its idempotency keys', { file: segment.name, problem, attempt });
+        if (attempt === SCANS_MAX) return undefined;
+        await sleep(limits.openRetryMs);
+      }
     }
   }
 
@@ -289,6 +297,9 @@ export class JournalKeys {
       });
   }
 }
+
+/** Reads of a segment for its keys, at a start. */
+const SCANS_MAX = 3;
 
 function placeOf({ high, low, seq, offset }: Entry): string {
   return `${high} ${low} ${seq} ${offset}`;

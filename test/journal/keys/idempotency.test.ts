@@ -383,6 +383,35 @@ test('without sidecars a start reads a limited number of bytes, and logs how far
   await second.journal.close();
 });
 
+test('a closed file that cannot be read is read again before reports with keys are answered, up to three times', async () => {
+  for (const failures of [2, 3]) {
+    const disk = new SimulatedDisk();
+    const first = await open(disk, SMALL);
+    const keys = Array.from({ length: 30 }, (_, index) => `k${index}`);
+    for (const key of keys) await first.append(event(key));
+    await first.journal.close();
+    for (const name of disk.names().filter((one) => one.endsWith('.idx'))) disk.drop(name);
+    let reads = 0;
+    disk.fault = (call, name) => {
+      if (call === 'read' && name === FIRST) reads += 1;
+      const isScan = reads > 1; // the first read is of its last line
+      return call === 'read' && name === FIRST && isScan && reads <= 1 + failures ? systemError('EIO') : undefined;
+    };
+    const { append, journal, notices } = await open(disk, SMALL);
+    const isKnown = failures < 3;
+    for (const key of ['k0', 'k29']) {
+      assert.deepEqual(await append(event(key)), isKnown || key === 'k29' ? REPLAYED : RECORDED, `${failures} ${key}`);
+    }
+    const logged = notices.filter((line) => line.includes('a segment cannot be read for its idempotency keys'));
+    assert.equal(logged.length, failures);
+    assert.equal(
+      notices.some((line) => line.includes('keys of older events are not known')),
+      !isKnown,
+    );
+    await journal.close();
+  }
+});
+
 test('the keys of good lines in a damaged closed file are known, and no sidecar is written for the file', async () => {
   const disk = new SimulatedDisk();
   const first = await open(disk, SMALL);
