@@ -12,7 +12,7 @@ import { flagOf } from './config/options.ts';
 import { differencesOf, readWanted, type Wanted } from './embed/filter.ts';
 import { makeOwnDeployments, removeOwnDeployments } from './embed/own-deployments.ts';
 import { readUndamaged } from './embed/undamaged.ts';
-import { readWait, Waits } from './embed/waits.ts';
+import { readWait, type Wait, Waits } from './embed/waits.ts';
 import { didYouMean } from './event/nearest.ts';
 import type { Filter } from './event/search.ts';
 import { type Disk, openDisk } from './journal/disk.ts';
@@ -92,6 +92,11 @@ export interface RunningService<Deployment extends string = string> {
   ): Promise<EventOf<Type>[]>;
   waitFor<Type extends EventType | EventName>(filter: EventFilter<Type>, options?: WaitOptions): Promise<EventOf<Type>>;
   /**
+   * Resolves when no event that matches was recorded within `timeoutMs` (default 1,000), or before. Rejects at the first such event
+   * with an Error that has it, and if a reset or the end of the service ends the wait.
+   */
+  expectNone(filter?: EventFilter, options?: WaitOptions): Promise<void>;
+  /**
    * @returns the last 1,000 refused requests in the order of their arrival, with status, error, method and target, also bytes that
    *   are no request. Requests for `/readyz` and `/server_info` are not among them.
    */
@@ -105,6 +110,8 @@ export interface RunningService<Deployment extends string = string> {
   fail(fault: Fault): FaultResult;
   /** The same for several faults. An empty array removes all faults. */
   fail(faults: readonly Fault[]): FaultResult[];
+  /** With `test: true`: @returns how many reports met each fault, in the order of the faults */
+  met(): number[];
   /**
    * With `test: true`: empties the journal, whose next event has `seq` 1, and forgets faults, refused requests and idempotency keys.
    * Ends open waits. Resolves when a later report is recorded in the new journal.
@@ -134,7 +141,7 @@ export interface RefusedRequest {
 }
 
 export interface WaitOptions {
-  /** How long to wait, in milliseconds: from 0, for what is already recorded, to 2,147,483,647. The default is 5,000. */
+  /** How long to wait, in milliseconds: from 0, for what is already recorded, to 2,147,483,647. */
   readonly timeoutMs?: number | undefined;
 }
 
@@ -404,6 +411,11 @@ function embed(service: Service, parts: EmbeddedParts): RunningService {
     }
     return events;
   };
+  const waitOf = (given: EventFilter, options: Pick<Wait, 'timeoutMs' | 'count'>): Wait => {
+    const wanted = readWanted(given, limits);
+    const disk = diskOf(given.deployment);
+    return { wanted, shown: showFilter(given), read: (follow) => read(disk, follow), refusals, ...options };
+  };
   return {
     url: service.url,
     data,
@@ -417,21 +429,12 @@ function embed(service: Service, parts: EmbeddedParts): RunningService {
       return (await waits.runRead(() => readOnce(disk, wanted))) as EventOf<Type>[];
     },
     waitFor: (async (given: EventFilter, options: Partial<CountOptions> = {}) => {
-      const wanted = readWanted(given, limits);
-      const { timeoutMs, count } = readWait(options, waitLimits);
-      const disk = diskOf(given.deployment);
-      const readAll = (follow: AbortSignal) => read(disk, follow);
-      const lines = await waits.waitFor({
-        wanted,
-        shown: showFilter(given),
-        read: readAll,
-        refusals,
-        timeoutMs,
-        count,
-      });
-      const events = lines.map(eventOf);
-      return count === undefined ? events[0] : events;
+      const wait = waitOf(given, readWait(options, 'waitFor', waitLimits.waitMs));
+      const events = (await waits.waitFor(wait)).map(eventOf);
+      return wait.count === undefined ? events[0] : events;
     }) as RunningService['waitFor'],
+    expectNone: async (given = {}, options = {}) =>
+      waits.expectNone(waitOf(given, readWait(options, 'expectNone', waitLimits.expectNoneMs))),
     refused: () => [...refusals.seen().last],
     fail: ((given: Fault | readonly Fault[]) => {
       const { faults } = testModeOf(service, 'fail');
@@ -439,6 +442,10 @@ function embed(service: Service, parts: EmbeddedParts): RunningService {
       if (given.length === 0) faults.clear();
       return faults.addAll({ faults: given }).map(resultOf);
     }) as RunningService['fail'],
+    met: () =>
+      testModeOf(service, 'met')
+        .faults.show()
+        .faults.map(({ met }) => met),
     reset: async () => testModeOf(service, 'reset').reset(),
     stop,
     [Symbol.asyncDispose]: stop,

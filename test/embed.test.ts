@@ -8,6 +8,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, type TestContext, test } from 'node:test';
 import { inspect } from 'node:util';
+import type { Output } from '../src/commands/cli/command.ts';
+import { pytest } from '../src/commands/pytest.ts';
 import { waitLimits } from '../src/config/limits.ts';
 import {
   type EventFilter,
@@ -248,6 +250,30 @@ test('a wait for several events resolves with the first of them, and its error h
       message: `count is ${count}; give a whole number from 1`,
     });
   }
+});
+
+test('a wait for no event resolves at its end, and fails at the first match, also one that was recorded before', async (t) => {
+  const service = await start(t, { test: true });
+  await service.expectNone(undefined, { timeoutMs: 0 });
+  const matched =
+    /^Error: an event matched \{"assetKey":"a"\}, and none was expected: seq 2, "type":"AssetMaterialization",/;
+  const later = assert.rejects(service.expectNone({ assetKey: 'a' }, { timeoutMs: 600_000 }), matched);
+  const none = service.expectNone({ type: 'check' });
+  assert.equal(await report(service, 'materialization/b'), 200);
+  assert.equal(await report(service, 'materialization/a'), 200);
+  await later;
+  await assert.rejects(service.expectNone({ assetKey: 'a' }), matched);
+  await none;
+  for (const end of [() => service.reset(), () => service.stop()]) {
+    const early = service.expectNone({ assetKey: 'c' }, { timeoutMs: 600_000 });
+    const rejected = assert.rejects(
+      early,
+      /^Error: the wait for no event that matches \{"assetKey":"c"\} ended early, before the /,
+    );
+    await Promise.all([end(), rejected]);
+  }
+  const wrong = { count: 2 } as { timeoutMs?: number };
+  await assert.rejects(service.expectNone({}, wrong), /^TypeError: the second argument of expectNone has no count; /);
 });
 
 test('a filter finds events by members of their metadata at any depth, and numbers by value or by their digits', async (t) => {
@@ -597,6 +623,18 @@ test('a service for tests fails according to its faults, counts them, and is emp
   assert.deepEqual(await service.events(), []);
 });
 
+test('a test in JavaScript and one in pytest have the same methods', async (t) => {
+  const methods = ['events', 'waitFor', 'expectNone', 'refused', 'fail', 'met', 'reset'];
+  const service = await start(t, { test: true });
+  const ofService = Object.entries(service).flatMap(([name, value]) => (typeof value === 'function' ? [name] : []));
+  assert.deepEqual(ofService, [...methods, 'stop']);
+  let fixtures = '';
+  const output = { print: (text: string) => (fixtures += text) } as unknown as Output;
+  await pytest.run([], {}, output);
+  for (const name of methods.map((word) => word.replace(/[A-Z]/, (letter) => `_${letter.toLowerCase()}`)))
+    assert.match(fixtures, RegExp(`^    def ${name}\\(self`, 'm'));
+});
+
 test('faults are added one or several at a time, and an empty array removes all', async (t) => {
   const service = await start(t, { test: true });
   const first = service.fail(fault({ status: 500 }, { times: 1 }));
@@ -605,7 +643,8 @@ test('faults are added one or several at a time, and an empty array removes all'
   for (let count = 0; count < 3; count += 1) statuses.push(await report(service, 'observation/a'));
   assert.deepEqual(statuses, [500, 502, 504]);
   assert.deepEqual([first.met, second?.met, third?.met], [1, 1, 1]);
-  assert.deepEqual(service.fail([]), []);
+  assert.deepEqual(service.met(), [1, 1, 1]);
+  assert.deepEqual([service.fail([]), service.met()], [[], []]);
   assert.equal(await report(service, 'observation/a'), 200);
 });
 
@@ -619,6 +658,7 @@ test('an invalid fault is refused at once, and every fault by a service that is 
   assert.equal(await report(service, 'observation/a'), 200);
   const ordinary = await start(t, { test: false });
   assert.throws(() => ordinary.fail(fault({ status: 503 })), /^Error: fail needs startService\(\{ test: true \}\)$/);
+  assert.throws(() => ordinary.met(), /^Error: met needs startService\(\{ test: true \}\)$/);
   await assert.rejects(ordinary.reset(), /^Error: reset needs startService\(\{ test: true \}\)$/);
   assert.equal(await report(ordinary, 'observation/a?descripton=x'), 200);
   await assert.rejects(startService({ test: true, deployments: ['prod'] }), /^Error: --test has no --deployments; /);

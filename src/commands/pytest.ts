@@ -17,7 +17,7 @@ export const pytest = defineFile(
 );
 
 const FIXTURES = `# pytest fixtures of assetlog ${version}: assetlog pytest >> tests/conftest.py
-import json, os, shutil, subprocess, time, urllib.error, urllib.parse, urllib.request
+import itertools, json, os, shutil, subprocess, time, urllib.error, urllib.parse, urllib.request
 import pytest
 
 direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # http_proxy is not for localhost
@@ -30,43 +30,60 @@ class Assetlog:
         texts = {name: value if isinstance(value, str) else json.dumps(value)
                  for name, value in query.items() if value is not None}
         url = f"{self.url}{path}?{urllib.parse.urlencode(texts)}"
-        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        headers = {"Content-Type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
         try:
-            return json.load(direct.open(urllib.request.Request(url, data, headers, method=method)))
+            return direct.open(urllib.request.Request(url, data, headers, method=method)).read().decode()
         except urllib.error.HTTPError as error:
             raise AssertionError(json.load(error)["error"]) from None
 
+    def read(self, filters, timeout=0, after_seq=0):
+        """Yields the recorded events that match, and those that are recorded within so many seconds"""
+        end = time.monotonic() + timeout
+        while True:
+            late = time.monotonic() >= end
+            lines = self.ask("GET", "/events", after_seq=after_seq, wait=0 if late else 1, limit=1000, **filters)
+            for line in lines.splitlines():
+                event = {**json.loads(line), "line": line}
+                after_seq = event["seq"]
+                yield event
+            if late and not lines:
+                return
+
     def events(self, after_seq=0, **filters):
-        """With the filters of GET /events: key="warehouse/orders" or key=["warehouse", "orders"], type="check", passed=False"""
-        found, page = [], {"events": [None], "next_after_seq": after_seq}
-        while page["events"]:
-            page = self.ask("GET", "/events", after_seq=page["next_after_seq"], limit=1000, **filters)
-            found += page["events"]
-        return found
+        """With the filters of GET /events: key="warehouse/orders" or key=["warehouse", "orders"], type="check", passed=False.
+        event["line"] is the line of the journal, which has the metadata as it was sent: '"metadata":{"took_s":1.50}'"""
+        return list(self.read(filters, after_seq=after_seq))
 
     def wait_for(self, count=1, timeout=5, **filters):
-        found, after, end = [], 0, time.monotonic() + timeout
-        while len(found) < count and time.monotonic() < end:
-            page = self.ask("GET", "/events", after_seq=after, wait=1, **filters)
-            found, after = found + page["events"], page["next_after_seq"]
-        assert len(found) >= count, (f"{len(found)} of {count} events matched {filters}; recorded: {self.events()}; "
-                                     f"refused: {self.refused()}")
-        return found[:count]
+        """Returns the first events that match, recorded already or within so many seconds"""
+        found = list(itertools.islice(self.read(filters, timeout), count))
+        if len(found) < count:
+            recorded = [json.loads(event["line"]) for event in self.events()]
+            raise AssertionError(f"{len(found)} of {count} events matched {filters}; recorded: {recorded}; "
+                                 f"refused: {self.refused()}")
+        return found
+
+    def expect_none(self, timeout=1, **filters):
+        """Fails at the first event that matches, recorded already or within so many seconds"""
+        for event in self.read(filters, timeout):
+            raise AssertionError(f"an event matched {filters}, and none was expected: {event['line']}")
 
     def refused(self):
         """The refused requests, the newest first, with status, method, path and error"""
-        return self.ask("GET", "/refusals")["refusals"]
+        return json.loads(self.ask("GET", "/refusals"))["refusals"]
 
     def fail(self, *faults):
         """Adds faults like POST /test/faults: {"times": 2, "then": {"status": 503}}; fail([]) removes all"""
-        if faults in ((), ([],)):
-            self.ask("DELETE", "/test/faults")
-        else:
+        faults = faults[0] if len(faults) == 1 and isinstance(faults[0], list) else faults
+        if faults:
             self.ask("POST", "/test/faults", {"faults": faults})
+        else:
+            self.ask("DELETE", "/test/faults")
 
     def met(self):
-        faults = self.ask("GET", "/test/faults")["faults"]
+        """How many reports met each fault, in the order of the faults"""
+        faults = json.loads(self.ask("GET", "/test/faults"))["faults"]
         for fault in faults:
             if fault["met"] == 0:
                 print("no report met", fault)

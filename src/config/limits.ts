@@ -408,11 +408,12 @@ export const limits = {
 } as const satisfies Record<string, number>;
 
 /**
- * Limits of `embed.ts`: how long `waitFor` waits, the refused requests that are kept, and the events and refusals that its error
- * shows, with the characters of each.
+ * Limits of `embed.ts`: how long `waitFor` and `expectNone` wait, the refused requests that are kept, and the events and refusals
+ * that an error shows, with the characters of each.
  */
 export const waitLimits = {
   waitMs: 5_000,
+  expectNoneMs: 1_000,
   refusedMax: 1_000,
   shownMax: 5,
   shownCharactersMax: 300,

@@ -8,9 +8,9 @@ import type { Refusals } from '../telemetry/refusals.ts';
 import { differencesOf, membersOf, type Wanted } from './filter.ts';
 
 /** Number of events that the error of a wait lists, and of characters of each. */
-export type WaitLimits = Pick<typeof waitLimits, 'waitMs' | 'shownMax' | 'shownCharactersMax'>;
+export type WaitLimits = Pick<typeof waitLimits, 'shownMax' | 'shownCharactersMax'>;
 
-/** A call of `waitFor`. */
+/** A call of `waitFor` or `expectNone`. */
 export interface Wait {
   readonly wanted: Wanted;
   /** The filter as the caller gave it, for the error message. */
@@ -24,14 +24,30 @@ export interface Wait {
   readonly count: number | undefined;
 }
 
-/** Reads the options of `waitFor`. @throws TypeError for options that no wait can have */
-export function readWait(value: unknown, { waitMs }: Pick<WaitLimits, 'waitMs'>): Pick<Wait, 'timeoutMs' | 'count'> {
-  const { timeoutMs = waitMs, count } = membersOf(value, 'the second argument of waitFor', ['timeoutMs', 'count']);
+/**
+ * Reads the options of a method.
+ * @param defaultMs the default of `timeoutMs`
+ * @throws TypeError for options that no wait can have
+ */
+export function readWait(
+  value: unknown,
+  method: 'waitFor' | 'expectNone',
+  defaultMs: number,
+): Pick<Wait, 'timeoutMs' | 'count'> {
+  const names = method === 'waitFor' ? ['timeoutMs', 'count'] : ['timeoutMs'];
+  const { timeoutMs = defaultMs, count } = membersOf(value, `the second argument of ${method}`, names);
   if (!(typeof timeoutMs === 'number' && timeoutMs >= 0 && timeoutMs < 2 ** 31))
     throw new TypeError(`timeoutMs is ${timeoutMs}; give milliseconds from 0 to ${2 ** 31 - 1}`);
   if (count !== undefined && !(Number.isSafeInteger(count) && (count as number) > 0))
     throw new TypeError(`count is ${count}; give a whole number from 1`);
   return { timeoutMs, count: count as number | undefined };
+}
+
+interface Found {
+  readonly found: readonly Line[];
+  readonly nearMisses: NearMisses;
+  /** Undefined if enough lines match. Early is an end before `timeoutMs`. A reset forgets the refused requests after it. */
+  readonly end?: { readonly text: string; readonly isEarly: boolean; readonly refused: string };
 }
 
 export class Waits {
@@ -64,8 +80,23 @@ export class Waits {
    * @throws Error after `timeoutMs` or at the end of the service, with the filter, the number of matches, the nearest other events
    *   and the refused requests; or the error of `read`
    */
-  waitFor(wait: Wait): Promise<readonly Line[]> {
-    return this.runRead(() => this.#find(wait));
+  async waitFor(wait: Wait): Promise<readonly Line[]> {
+    const { shown, count } = wait;
+    const { found, end, nearMisses } = await this.runRead(() => this.#find(wait));
+    if (end === undefined) return found;
+    const matched = count === undefined ? 'no event matched' : `${this.#countText(found)} of ${count} events matched`;
+    throw new Error(`${matched} ${shown} ${end.text}${nearMisses.text(found)}${end.refused}`);
+  }
+
+  /**
+   * Resolves after `timeoutMs` without a line that matches, recorded already or meanwhile.
+   * @throws Error with the first such line, or if the wait ends early, since a line might have come later; or the error of `read`
+   */
+  async expectNone(wait: Wait): Promise<void> {
+    const { found, end } = await this.runRead(() => this.#find(wait));
+    if (end === undefined)
+      throw new Error(`an event matched ${wait.shown}, and none was expected: ${this.#textOf(found[0]!)}`);
+    if (end.isEarly) throw new Error(`the wait for no event that matches ${wait.shown} ended early, ${end.text}`);
   }
 
   /** Runs a read of the journal, after a running reset. `awaitReads` waits for it. */
@@ -105,11 +136,16 @@ export class Waits {
     return `${found.length}${found.length > 0 ? ` (seq ${seqs.join(', ')}${found.length > shownMax ? ', …' : ''})` : ''}`;
   }
 
-  async #find({ wanted, shown, read, refusals, timeoutMs, count }: Wait): Promise<readonly Line[]> {
+  /** @returns the first `count` lines that match; if there are fewer, also the end of the wait */
+  async #find({ wanted, read, refusals, timeoutMs, count }: Wait): Promise<Found> {
     const found: Line[] = [];
-    const nearMisses = new NearMisses(this.#limits);
+    const nearMisses = new NearMisses((line) => this.#textOf(line), this.#limits.shownMax);
     const ending = new AbortController();
-    const timer = setTimeout(() => ending.abort(`within ${timeoutMs} ms`), timeoutMs);
+    let isEarly = true;
+    const timer = setTimeout(() => {
+      isEarly = ending.signal.aborted;
+      ending.abort(`within ${timeoutMs} ms`);
+    }, timeoutMs);
     this.#endings.add(ending);
     if (this.#ended !== undefined) ending.abort(`before ${this.#ended}`);
     try {
@@ -117,16 +153,20 @@ export class Waits {
         for (const line of lines) {
           const wrong = differencesOf(line, wanted);
           if (wrong.length > 0) nearMisses.add(line, wrong);
-          else if (found.push(line) === (count ?? 1)) return found;
+          else if (found.push(line) === (count ?? 1)) return { found, nearMisses };
         }
       }
     } finally {
       this.#endings.delete(ending);
       clearTimeout(timer);
     }
-    const matched = count === undefined ? 'no event matched' : `${this.#countText(found)} of ${count} events matched`;
     const refused = this.#refusedText(refusals.seen());
-    throw new Error(`${matched} ${shown} ${ending.signal.reason}${nearMisses.text(found)}${refused}`);
+    return { found, nearMisses, end: { text: ending.signal.reason, isEarly, refused } };
+  }
+
+  /** @returns such as `seq 7, "type":"AssetObservation",…` */
+  #textOf({ seq, text }: Line): string {
+    return `seq ${seq}, ${shortened(text.slice(text.indexOf('"type"')), this.#limits.shownCharactersMax)}`;
   }
 
   /** @returns the end of the error of a wait; empty without refused requests */
@@ -143,20 +183,21 @@ export class Waits {
 
 /** Events that do not match, ordered by number of differences, and among equals the newest first. */
 class NearMisses {
-  readonly #limits: WaitLimits;
+  readonly #textOf: (line: Line) => string;
+  readonly #max: number;
   #count = 0;
   #nearest: { readonly wrong: readonly string[]; readonly text: string }[] = [];
 
-  constructor(limits: WaitLimits) {
-    this.#limits = limits;
+  constructor(textOf: (line: Line) => string, max: number) {
+    this.#textOf = textOf;
+    this.#max = max;
   }
 
-  add({ seq, text }: Line, wrong: readonly string[]): void {
+  add(line: Line, wrong: readonly string[]): void {
     this.#count += 1;
     const after = this.#nearest.findIndex((other) => other.wrong.length >= wrong.length);
-    const shown = `seq ${seq}, ${shortened(text.slice(text.indexOf('"type"')), this.#limits.shownCharactersMax)}`;
-    this.#nearest.splice(after === -1 ? this.#nearest.length : after, 0, { wrong, text: shown });
-    this.#nearest.length = Math.min(this.#nearest.length, this.#limits.shownMax);
+    this.#nearest.splice(after === -1 ? this.#nearest.length : after, 0, { wrong, text: this.#textOf(line) });
+    this.#nearest.length = Math.min(this.#nearest.length, this.#max);
   }
 
   /** @param found the events that match */

@@ -82,6 +82,7 @@ def load_orders(url):
             time.sleep(float(error.headers["Retry-After"]))
 `;
 const MORE_TESTS = `
+import json, threading
 import pytest, requests
 
 def report(url, path, **more):
@@ -122,6 +123,30 @@ def test_a_key_is_its_parts_and_none_is_no_filter(assetlog):
     assert "passed is missing" in refused["error"]
     assetlog.reset()
     assert assetlog.refused() == []
+
+def test_metadata_is_compared_as_sent(assetlog):
+    sent = '{"took_s": 1.50, "rows": 12345678901234567890, "rows": 1e400, "note": "\\\\u00fc"}'
+    report(assetlog.url, "materialization/a", data='{"metadata": ' + sent + "}", headers={"Content-Type": "application/json"})
+    for [event] in assetlog.events(), assetlog.wait_for(key="a"):
+        assert '"metadata":' + sent.replace(": ", ":").replace(", ", ",") + ',"crc"' in event["line"]
+        assert event == {**json.loads(event["line"]), "line": event["line"]}
+
+def test_an_event_that_is_not_expected_fails_at_once_or_when_it_comes(assetlog):
+    assetlog.expect_none(timeout=0)
+    assetlog.expect_none(key="b", timeout=1)
+    later = threading.Timer(0.2, report, [assetlog.url, "materialization/b"])
+    later.start()
+    with pytest.raises(AssertionError, match="^an event matched {'key': 'b'}, and none was expected: .*\\"seq\\":1,"):
+        assetlog.expect_none(timeout=600, key="b")
+    assetlog.expect_none(timeout=0, key="a")
+    assert len(assetlog.wait_for(timeout=0)) == 1
+
+def test_faults_are_given_one_by_one_or_as_a_list(assetlog):
+    assetlog.fail([{"times": 1, "then": {"status": 500}}, {"times": 1, "then": {"status": 502}}])
+    assert [report(assetlog.url, "observation/a").status_code for _ in range(3)] == [500, 502, 200]
+    assert assetlog.met() == [1, 1]
+    assetlog.fail([])
+    assert assetlog.met() == []
 
 def test_a_client_that_doubles(assetlog):
     session = requests.Session()
@@ -182,7 +207,7 @@ print({name.split(".")[0] for name in names} - sys.stdlib_module_names)`;
     });
   for (const args of [[], ['-n', '4'], ['--import-mode=importlib']]) {
     const passed = pytest(SERVER, ...args);
-    assert.match(passed.stdout, /^14 passed/m, passed.stdout + passed.stderr);
+    assert.match(passed.stdout, /^17 passed/m, passed.stdout + passed.stderr);
     write('__init__.py', ''); // makes the tests a package
   }
   write('test_more.py', UNMET);
