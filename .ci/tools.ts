@@ -41,6 +41,7 @@ const PINS = {
   recipes: [
     'awscli==1.46.3',
     'duckdb==2.0.0',
+    'freezegun==1.5.5',
     'moto[server]==5.2.5',
     'pytest==9.2.0',
     'pytest-xdist==3.8.0',

@@ -98,6 +98,8 @@ async function buildEmbedded(): Promise<void> {
     outfile: 'dist/embed.cjs',
     format: 'cjs',
     banner: { js: versionCheck('throw new Error(problem)') },
+    plugins: [builtins],
+    inject: ['src/embed/timers.ts'],
   });
   writeTypes();
 }

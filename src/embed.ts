@@ -9,6 +9,7 @@ import { type Config, journalFolder, readConfig, options as serveOptions } from 
 import { exitCodes } from './config/exit-codes.ts';
 import { limits, waitLimits } from './config/limits.ts';
 import { flagOf } from './config/options.ts';
+import { checkTimers } from './embed/fakes.ts';
 import { differencesOf, readWanted, type Wanted } from './embed/filter.ts';
 import { makeOwnDeployments, removeOwnDeployments } from './embed/own-deployments.ts';
 import { readUndamaged } from './embed/undamaged.ts';
@@ -328,6 +329,7 @@ export interface CommonMembers {
 export async function startService<const Deployment extends string = never>(
   options: StartOptions<Deployment> = {},
 ): Promise<RunningService<Deployment>> {
+  checkTimers();
   const { onNotice, logLevel = 'error', deployments, ...given } = options;
   const hosted = Array.isArray(deployments) ? makeOwnDeployments(deployments) : undefined;
   const own = given.data === undefined;

@@ -17,7 +17,8 @@ export const pytest = defineFile(
 );
 
 const FIXTURES = `# pytest fixtures of assetlog ${version}: assetlog pytest >> tests/conftest.py
-import itertools, json, os, shutil, subprocess, time, urllib.error, urllib.parse, urllib.request
+import itertools, json, os, shutil, subprocess, urllib.error, urllib.parse, urllib.request
+from threading import Event, Timer
 import pytest
 
 direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # http_proxy is not for localhost
@@ -39,16 +40,24 @@ class Assetlog:
 
     def read(self, filters, timeout=0, after_seq=0):
         """Yields the recorded events that match, and those that are recorded within so many seconds"""
-        end = time.monotonic() + timeout
-        while True:
-            late = time.monotonic() >= end
-            lines = self.ask("GET", "/events", after_seq=after_seq, wait=0 if late else 1, limit=1000, **filters)
-            for line in lines.splitlines():
-                event = {**json.loads(line), "line": line}
-                after_seq = event["seq"]
-                yield event
-            if late and not lines:
-                return
+        late = Event()
+        timer = Timer(timeout, late.set)  # waits for a lock, since a test can freeze the clocks of the module time
+        timer.daemon = True
+        timer.start()
+        if timeout == 0:
+            late.set()
+        try:
+            while True:
+                is_last = late.is_set()
+                lines = self.ask("GET", "/events", after_seq=after_seq, wait=int(not is_last), limit=1000, **filters)
+                for line in lines.splitlines():
+                    event = {**json.loads(line), "line": line}
+                    after_seq = event["seq"]
+                    yield event
+                if is_last and not lines:
+                    return
+        finally:
+            timer.cancel()
 
     def events(self, after_seq=0, **filters):
         """With the filters of GET /events: key="warehouse/orders" or key=["warehouse", "orders"], type="check", passed=False.

@@ -12,7 +12,7 @@ import { root } from '../support/program.ts';
 import { HANG_MS, missing } from '../support/tools.ts';
 
 /** The newest versions when this was last reviewed. */
-const RUNNERS = ['jest@30', 'vitest@5', 'typescript@7'];
+const RUNNERS = ['jest@30', 'vitest@5', 'typescript@7', '@sinonjs/fake-timers@15'];
 /** With the last compiler that still resolves modules as for CommonJS. */
 const TS_JEST = ['jest@30', '@types/jest@30', 'ts-jest@29', 'typescript@5'];
 /** The oldest supported version, and the newest. */
@@ -159,6 +159,12 @@ const BODY = `
 const WITH_AFTER = `async () => { const service = await startService({ test: true }); try { ${BODY} } finally { await service.stop(); } }`;
 const WITH_USING = `async () => { await using service = await startService({ test: true }); ${BODY} }`;
 
+/** A test that fakes all that its runner can: the service runs on, and its events have the time of the test. */
+function faked(fake: string, restore: string): string {
+  const body = `${BODY} if (Date.parse(first.time) > 60_000) throw new Error(first.time);`;
+  return `async () => { ${fake}; try { await (${WITH_AFTER.replace(BODY, () => body)})(); } finally { ${restore}; } }`;
+}
+
 /** The first JavaScript example of the front page. */
 const example = /^```js\n(.*?)^```$/ms.exec(readme)?.[1] ?? '';
 
@@ -171,10 +177,20 @@ const projectFiles: Readonly<Record<string, string>> = {
   'node/cjs.test.cjs': `const { test } = require('node:test'); const { startService } = require('assetlog'); test('cjs', ${WITH_AFTER});`,
   'node/forgotten.test.mjs': `import { test } from 'node:test'; import { startService } from 'assetlog';
     test('forgotten', async () => { const service = await startService({ test: true }); console.log('folder ' + service.data); ${BODY} });`,
-  'jest/cjs.test.cjs': `const { startService } = require('assetlog'); test('cjs', ${WITH_AFTER});`,
+  'node/faked.test.mjs': `import { test } from 'node:test'; import FakeTimers from '@sinonjs/fake-timers'; import { startService } from 'assetlog';
+    test('fake timers', ${faked("const clock = FakeTimers.install({ now: 0, toNotFake: ['nextTick', 'queueMicrotask'] })", 'clock.uninstall()')});`,
+  'node/all-faked.mjs': `import FakeTimers from '@sinonjs/fake-timers'; import { startService } from 'assetlog';
+    const clock = FakeTimers.install();
+    try { await startService(); } finally { clock.uninstall(); }`,
+  'node/late.mjs': `import FakeTimers from '@sinonjs/fake-timers';
+    const clock = FakeTimers.install({ toNotFake: ['nextTick', 'queueMicrotask'] });
+    try { await (await import('assetlog')).startService(); } finally { clock.uninstall(); }`,
+  'jest/cjs.test.cjs': `const { startService } = require('assetlog'); test('cjs', ${WITH_AFTER});
+    test('fake timers', ${faked('jest.useFakeTimers({ now: 0 })', 'jest.useRealTimers()')});`,
   'jest/esm.test.mjs': `import { startService } from 'assetlog'; test('esm', ${WITH_AFTER});`,
   'jest/jest.config.json': '{"testEnvironment": "node"}',
   'vitest/using.test.ts': `import { test, vi } from 'vitest'; import { startService } from 'assetlog'; test('using', ${WITH_USING});
+    test('fake timers', ${faked('vi.useFakeTimers({ now: 0 })', 'vi.useRealTimers()')});
     test('fake clock', async () => { vi.useFakeTimers({ toFake: ['Date'] }); await (${WITH_AFTER})(); });`,
   'types/consumer.test.mts': `import { type EventFilter, type RecordedEvent, type RunningService, type StartOptions, startService } from 'assetlog';
     const options: StartOptions = { logLevel: 'warn', onNotice: ({ message }) => { messages.push(message); } };
@@ -262,6 +278,12 @@ test('node:test, Jest, Vitest and a strict compiler work with the package, on th
     await t.test(`node:test, ES modules and CommonJS, on Node ${name}`, () => {
       assertPassed(run(project, [node, '--test', 'node/esm.test.mjs', 'node/cjs.test.cjs']), /pass 2\b/);
     });
+    await t.test(`fake timers of Sinon, on Node ${name}`, () => {
+      assertPassed(run(project, [node, '--test', 'node/faked.test.mjs']), /pass 1\b/);
+      const refused = (file: string) => run(project, [node, file]).output;
+      assert.match(refused('node/all-faked.mjs'), /process\.nextTick is faked, and without it Node sends nothing; /);
+      assert.match(refused('node/late.mjs'), /timers were faked before the package assetlog was loaded; load it first/);
+    });
     await t.test(`a service that is never stopped, on Node ${name}`, () => {
       const ended = run(project, [node, '--test', '--test-reporter=tap', 'node/forgotten.test.mjs']);
       assertPassed(ended, /pass 1\b/);
@@ -269,13 +291,13 @@ test('node:test, Jest, Vitest and a strict compiler work with the package, on th
       assert.equal(existsSync(data), false, data);
     });
     await t.test(`Jest, ES modules and CommonJS, on Node ${name}`, () => {
-      assertPassed(run(project, [node, ...jest('cjs')]), /Tests: +1 passed, 1 total/);
+      assertPassed(run(project, [node, ...jest('cjs')]), /Tests: +2 passed, 2 total/);
       assertPassed(run(project, [node, '--experimental-vm-modules', ...jest('esm')]), /Tests: +1 passed, 1 total/);
     });
   }
 
-  await t.test('Vitest, with await using and with a fake clock', () => {
-    assertPassed(run(project, [newest, bin('vitest/vitest.mjs'), 'run', '--root', 'vitest']), /Tests +2 passed/);
+  await t.test('Vitest, with await using, with fake timers and with a fake clock', () => {
+    assertPassed(run(project, [newest, bin('vitest/vitest.mjs'), 'run', '--root', 'vitest']), /Tests +3 passed/);
   });
 
   await t.test('ts-jest with CommonJS, whose resolution ignores exports', () => {

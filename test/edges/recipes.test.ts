@@ -82,7 +82,7 @@ def load_orders(url):
             time.sleep(float(error.headers["Retry-After"]))
 `;
 const MORE_TESTS = `
-import json, threading
+import json, threading, time
 import pytest, requests
 
 def report(url, path, **more):
@@ -141,6 +141,13 @@ def test_an_event_that_is_not_expected_fails_at_once_or_when_it_comes(assetlog):
     assetlog.expect_none(timeout=0, key="a")
     assert len(assetlog.wait_for(timeout=0)) == 1
 
+def test_a_wait_ends_while_every_clock_is_frozen(assetlog, monkeypatch):
+    for name in "time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "sleep":
+        monkeypatch.setattr(time, name, lambda *_: 0)
+    with pytest.raises(AssertionError, match="^0 of 1 events"):
+        assetlog.wait_for(timeout=1)
+    assetlog.expect_none()
+
 def test_faults_are_given_one_by_one_or_as_a_list(assetlog):
     assetlog.fail([{"times": 1, "then": {"status": 500}}, {"times": 1, "then": {"status": 502}}])
     assert [report(assetlog.url, "observation/a").status_code for _ in range(3)] == [500, 502, 200]
@@ -191,7 +198,7 @@ test('with the pytest fixtures of assetlog each test has an empty service, also 
   assert.ok(fixtures.startsWith(`# pytest fixtures of assetlog ${version}: `), fixtures);
   const foreign = `
 import ast, sys
-names = [name.name for part in ast.walk(ast.parse(sys.stdin.read())) if isinstance(part, ast.Import) for name in part.names]
+names = [name.name for part in ast.walk(ast.parse(sys.stdin.read())) if isinstance(part, (ast.Import, ast.ImportFrom)) for name in getattr(part, 'module', None) and [ast.alias(part.module)] or part.names]
 print({name.split(".")[0] for name in names} - sys.stdlib_module_names)`;
   assert.equal(spawnSync(python, ['-c', foreign], { input: fixtures, encoding: 'utf8' }).stdout, "{'pytest'}\n");
   write('conftest.py', '# mine\n');
@@ -207,7 +214,7 @@ print({name.split(".")[0] for name in names} - sys.stdlib_module_names)`;
     });
   for (const args of [[], ['-n', '4'], ['--import-mode=importlib']]) {
     const passed = pytest(SERVER, ...args);
-    assert.match(passed.stdout, /^17 passed/m, passed.stdout + passed.stderr);
+    assert.match(passed.stdout, /^18 passed/m, passed.stdout + passed.stderr);
     write('__init__.py', ''); // makes the tests a package
   }
   write('test_more.py', UNMET);
@@ -216,6 +223,36 @@ print({name.split(".")[0] for name in names} - sys.stdlib_module_names)`;
   assert.match(pytest(SERVER, '-k', 'tries_again').stdout, /assert 0 == 1/);
   const wrong = pytest(join(folder, 'missing.js'), '-k', 'tries_again').stdout;
   assert.match(wrong, /assetlog did not start: exit code 1(.|\n)*Cannot find module/);
+});
+
+test('a wait in pytest ends while freezegun has frozen the time, also from before the fixtures are loaded', {
+  skip: ['pytest', 'requests', 'freezegun'].map(withoutModule).find(Boolean) ?? false,
+}, (t) => {
+  const folder = newFolder(t);
+  const fixtures = run(process.execPath, [SERVER, 'pytest'], folder);
+  const frozen = `
+import datetime, time, pytest, requests
+from freezegun import freeze_time
+
+@freeze_time("2026-11-20")
+def test_frozen(assetlog):
+    with pytest.raises(AssertionError, match="^0 of 1 events"):
+        assetlog.wait_for(timeout=1)
+    assetlog.expect_none()
+    requests.post(assetlog.url + "/report_asset_observation/a", timeout=10)
+    assert assetlog.wait_for(key="a")[0]["seq"] == 1
+    assert time.monotonic() == time.monotonic() and datetime.date.today().isoformat() == "2026-11-20"
+`;
+  for (const before of ['', 'from freezegun import freeze_time\nfreeze_time("2026-11-20").start()\n']) {
+    writeFileSync(join(folder, 'conftest.py'), before + fixtures);
+    writeFileSync(join(folder, 'test_frozen.py'), frozen);
+    const { stdout } = spawnSync(python, ['-m', 'pytest', '-q', '-p', 'no:cacheprovider', folder], {
+      env: environment({ ASSETLOG_PROGRAM: SERVER }),
+      encoding: 'utf8',
+      timeout: HANG_MS,
+    });
+    assert.match(stdout, /^1 passed/m, stdout);
+  }
 });
 
 test('the fixtures find the program on the PATH, and otherwise fail with the variable to set', {

@@ -179,12 +179,12 @@ async function listenAtName(server: LockServer, place: Place, limits: LockLimits
 
 /** Resolves when the folder has no other lock. @throws InUseError, or the error of a system call */
 async function waitForRivals(place: Place, published: string, limits: LockLimits): Promise<void> {
-  const deadline = Date.now() + limits.lockMs;
+  const deadlineMs = performance.now() + limits.lockMs;
   for (;;) {
     const rivals = await findRivals(place, published, limits);
     if (rivals.length === 0) return;
     const holder = rivals.find(({ state, name }) => state === 'held' || (state === 'starting' && name < published));
-    if (holder !== undefined || Date.now() > deadline) throw inUseError(place.folder, holder ?? rivals[0]);
+    if (holder !== undefined || performance.now() > deadlineMs) throw inUseError(place.folder, holder ?? rivals[0]);
     await sleep(10);
   }
 }

@@ -225,6 +225,15 @@ test('clients that keep their connections use no descriptors of the holder', {
   );
 });
 
+test('a process that never finishes its start is waited for until a deadline, also while a test has frozen the clock', {
+  skip: withoutFiles,
+}, async (t) => {
+  const folder = newFolder(t);
+  await listenIn(t, folder, '.lock-~last', (asker) => asker.end('starting 4711'));
+  t.mock.timers.enable({ apis: ['Date'] });
+  await assert.rejects(within('the deadline', HANG_MS, lockFolder(folder)), /is in use by process 4711; /);
+});
+
 test('a holder that does not answer, or whose answer arrives byte by byte or has no end, keeps its lock', {
   skip: withoutFiles,
 }, async (t) => {

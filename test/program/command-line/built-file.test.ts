@@ -3,10 +3,13 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { accessSync, constants, cpSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { commands, texts } from '../../../src/commands/all-commands.ts';
 import { version } from '../../../src/config/config.ts';
+import type { Fault } from '../../../src/embed.ts';
+import { fault } from '../../support/faults.ts';
 import { sampled } from '../../support/long.ts';
 import { newFolder, root, run } from '../../support/program.ts';
 import { each, HANG_MS } from '../../support/tools.ts';
@@ -29,6 +32,25 @@ test('the built files are strict from their first statement on, like the source'
 }, () => {
   for (const path of [built, embedded])
     assert.match(readFileSync(path, 'utf8').slice(0, 100), /^(#!.*\n)?['"]use strict['"];/, path);
+});
+
+test('a service runs in a test that fakes its timers and freezes its clock, and its events have the time of the test', {
+  skip: withoutEmbedded,
+  timeout: HANG_MS,
+}, async (t) => {
+  const { startService } = createRequire(import.meta.url)(embedded) as typeof import('../../../src/embed.ts');
+  t.mock.timers.enable({ apis: ['setTimeout', 'setInterval', 'setImmediate', 'Date'], now: 0 }); // also in node:timers
+  t.mock.method(performance, 'now', () => 0);
+  const service = await startService({ test: true });
+  const report = () => fetch(`${service.url}/report_asset_observation/a`, { method: 'POST' });
+  assert.equal((await report()).status, 200);
+  assert.equal((await service.waitFor({ assetKey: 'a' })).time, '1970-01-01T00:00:00.000Z');
+  await assert.rejects(service.waitFor({ assetKey: 'b' }, { timeoutMs: 20 }), /within 20 ms/);
+  await service.expectNone({ assetKey: 'b' }, { timeoutMs: 20 });
+  service.fail(fault({}, { delay_ms: 20 }) as Fault);
+  assert.equal((await report()).status, 200);
+  await service.reset();
+  await service.stop();
 });
 
 test('the built file is small enough for a slow link to a device', { skip: withoutBuilt }, () => {
