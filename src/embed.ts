@@ -178,16 +178,20 @@ export interface FaultMatch {
 
 /** What happens to a report: `{ status: 503, retry_after: 1 }`, `{ drop: 'reply' }`, `{ delay_ms: [500, 3000] }`. */
 export interface FaultEffect {
-  /** The status of the reply, from 400 to 599. The report is not recorded. */
+  /** The status of the reply, from 200 to 599. The report is not recorded. */
   readonly status?: number | undefined;
   /** With `status`: the body of the reply, as text or as JSON. */
   readonly body?: string | object | undefined;
-  /** With `status`: seconds, for the header `Retry-After`. */
-  readonly retry_after?: number | undefined;
+  /** With `status`: the header `Retry-After`, as seconds or as a text such as a date: `Fri, 20 Nov 2026 15:04:05 GMT`. */
+  readonly retry_after?: number | string | undefined;
+  /** With `status`: further headers, such as `{ Location: 'https://login.example/' }`. */
+  readonly headers?: { readonly [name: string]: string } | undefined;
   /** With `status`: the body is an HTML page, as from a proxy. */
   readonly html?: boolean | undefined;
   /** Holds the reply back: milliseconds, or the least and the most. */
   readonly delay_ms?: number | readonly [least: number, most: number] | undefined;
+  /** The same for the second half of the body. */
+  readonly body_delay_ms?: number | readonly [least: number, most: number] | undefined;
   /**
    * Closes the connection: before the report is recorded, instead of the reply, or in the middle of the reply. With `'reply'` and
    * `'half'` the report is recorded.

@@ -635,6 +635,17 @@ test('a test in JavaScript and one in pytest have the same methods', async (t) =
     assert.match(fixtures, RegExp(`^    def ${name}\\(self`, 'm'));
 });
 
+test('a fault answers a report with a redirect or with a slow body', async (t) => {
+  const service = await start(t, { test: true });
+  service.fail(fault({ status: 302, headers: { Location: '/login' }, retry_after: 'later' }, { times: 1 }));
+  service.fail(fault({ body_delay_ms: [1, 2] }));
+  const post = () => fetch(`${service.url}/report_asset_observation/a`, { method: 'POST', redirect: 'manual' });
+  const { status, headers } = await post();
+  assert.deepEqual([status, headers.get('location'), headers.get('retry-after')], [302, '/login', 'later']);
+  assert.equal(await (await post()).text(), '{}');
+  assert.equal((await service.events()).length, 1);
+});
+
 test('faults are added one or several at a time, and an empty array removes all', async (t) => {
   const service = await start(t, { test: true });
   const first = service.fail(fault({ status: 500 }, { times: 1 }));

@@ -28,18 +28,24 @@ class Assetlog:
         self.url = url
 
     def ask(self, method, path, body=None, **query):
-        texts = {name: value if isinstance(value, str) else json.dumps(value)
-                 for name, value in query.items() if value is not None}
-        url = f"{self.url}{path}?{urllib.parse.urlencode(texts)}"
-        headers = {"Content-Type": "application/json"}
-        data = None if body is None else json.dumps(body).encode()
+        __tracebackhide__ = True  # pytest shows the line of the test, not those of this class
         try:
+            texts = {name: value if isinstance(value, str) else json.dumps(value)
+                     for name, value in query.items() if value is not None}
+            url = f"{self.url}{path}?{urllib.parse.urlencode(texts)}"
+            headers = {"Content-Type": "application/json"}
+            data = None if body is None else json.dumps(body).encode()
             return direct.open(urllib.request.Request(url, data, headers, method=method)).read().decode()
         except urllib.error.HTTPError as error:
             raise AssertionError(json.load(error)["error"]) from None
+        except (OSError, TypeError, ValueError) as error:
+            raise AssertionError(f"{method} {path} failed: {error}") from None
 
     def read(self, filters, timeout=0, after_seq=0):
         """Yields the recorded events that match, and those that are recorded within so many seconds"""
+        __tracebackhide__ = True
+        if not isinstance(timeout, (int, float)) or not 0 <= timeout < 2**31:
+            raise AssertionError(f"timeout is {timeout!r}; give seconds from 0")
         late = Event()
         timer = Timer(timeout, late.set)  # waits for a lock, since a test can freeze the clocks of the module time
         timer.daemon = True
@@ -62,10 +68,14 @@ class Assetlog:
     def events(self, after_seq=0, **filters):
         """With the filters of GET /events: key="warehouse/orders" or key=["warehouse", "orders"], type="check", passed=False.
         event["line"] is the line of the journal, which has the metadata as it was sent: '"metadata":{"took_s":1.50}'"""
+        __tracebackhide__ = True
         return list(self.read(filters, after_seq=after_seq))
 
     def wait_for(self, count=1, timeout=5, **filters):
         """Returns the first events that match, recorded already or within so many seconds"""
+        __tracebackhide__ = True
+        if not isinstance(count, int) or count < 1:
+            raise AssertionError(f"count is {count!r}; give a whole number from 1")
         found = list(itertools.islice(self.read(filters, timeout), count))
         if len(found) < count:
             recorded = [json.loads(event["line"]) for event in self.events()]
@@ -75,15 +85,18 @@ class Assetlog:
 
     def expect_none(self, timeout=1, **filters):
         """Fails at the first event that matches, recorded already or within so many seconds"""
+        __tracebackhide__ = True
         for event in self.read(filters, timeout):
             raise AssertionError(f"an event matched {filters}, and none was expected: {event['line']}")
 
     def refused(self):
         """The refused requests, the newest first, with status, method, path and error"""
+        __tracebackhide__ = True
         return json.loads(self.ask("GET", "/refusals"))["refusals"]
 
     def fail(self, *faults):
         """Adds faults like POST /test/faults: {"times": 2, "then": {"status": 503}}; fail([]) removes all"""
+        __tracebackhide__ = True
         faults = faults[0] if len(faults) == 1 and isinstance(faults[0], list) else faults
         if faults:
             self.ask("POST", "/test/faults", {"faults": faults})
@@ -92,6 +105,7 @@ class Assetlog:
 
     def met(self):
         """How many reports met each fault, in the order of the faults"""
+        __tracebackhide__ = True
         faults = json.loads(self.ask("GET", "/test/faults"))["faults"]
         for fault in faults:
             if fault["met"] == 0:
@@ -99,6 +113,7 @@ class Assetlog:
         return [fault["met"] for fault in faults]
 
     def reset(self):
+        __tracebackhide__ = True
         self.ask("POST", "/test/reset")
 
 @pytest.fixture(scope="session")

@@ -27,12 +27,16 @@ export interface Effect {
   readonly status?: number;
   /** Body of a reply with `status`: text, or an object that is sent as JSON. */
   readonly body?: unknown;
-  /** Seconds, for the header `Retry-After`. */
-  readonly retry_after?: number;
+  /** The header `Retry-After`: seconds, or a text such as a date. */
+  readonly retry_after?: number | string;
+  /** Further headers of a reply with `status`. */
+  readonly headers?: Readonly<Record<string, string>>;
   /** Whether the body is HTML, like the error of a proxy: without `body`, a page like nginx's. */
   readonly html?: boolean;
   /** Smallest and largest delay of the reply, in milliseconds. */
   readonly delay_ms?: readonly [number, number];
+  /** The same for the second half of the body. */
+  readonly body_delay_ms?: readonly [number, number];
   /** Closes the connection: before the request is handled, instead of the reply, or in the middle of its body. */
   readonly drop?: 'request' | 'reply' | 'half';
   readonly recorded: boolean;
@@ -135,14 +139,16 @@ function readEffect(value: unknown, path: string, { faultDelayMsMax }: FaultLimi
     return [least, most];
   };
   const { recorded, ...effect } = readMembers(value, path, {
-    status: integer(400, 599),
+    status: integer(200, 599),
     body: (given, at) => {
       if (typeof given === 'string' || (typeof given === 'object' && given !== null)) return given;
       throw wrong(at, given, 'text or an object');
     },
-    retry_after: integer(0, 86_400),
+    retry_after: (given, at) => (typeof given === 'string' ? readHeader(given, at) : integer(0, 86_400)(given, at)),
+    headers: readHeaders,
     html: readBoolean,
     delay_ms: readDelay,
+    body_delay_ms: readDelay,
     drop: oneOf('request', 'reply', 'half'),
     recorded: readBoolean,
   });
@@ -153,11 +159,15 @@ function readEffect(value: unknown, path: string, { faultDelayMsMax }: FaultLimi
 
 /** @throws FaultsError for members that contradict each other or change nothing */
 function checkEffect(effect: Omit<Effect, 'recorded'>, recorded: boolean | undefined, path: string): void {
-  const { status, body, html, drop, delay_ms: delay } = effect;
-  if (status === undefined) {
-    const name = body !== undefined ? 'body' : html !== undefined ? 'html' : 'retry_after';
-    if (effect[name] !== undefined) throw new FaultsError(`${path}.${name} needs a status as well`);
-  }
+  const { status, body, html, drop } = effect;
+  const isGiven = (name: keyof typeof effect) => effect[name] !== undefined;
+  const alone = (['body', 'html', 'headers', 'retry_after'] as const).find(isGiven);
+  if (status === undefined && alone !== undefined) throw new FaultsError(`${path}.${alone} needs a status as well`);
+  const ofBody = (['body', 'html', 'body_delay_ms'] as const).find(isGiven);
+  if (statusesWithoutBody.includes(status ?? 0) && ofBody !== undefined)
+    throw contradicts(`${path}.${ofBody}`, `status ${status}, whose reply has no body`);
+  if (drop !== undefined && isGiven('body_delay_ms'))
+    throw contradicts(`${path}.body_delay_ms`, 'drop: the rest of the body is not sent');
   if (html === true && typeof body === 'object') throw contradicts(`${path}.html`, 'a body that is JSON');
   if (status !== undefined && (drop === 'request' || drop === 'reply'))
     throw contradicts(`${path}.status`, `drop: no reply is sent; leave one of them out`);
@@ -165,7 +175,30 @@ function checkEffect(effect: Omit<Effect, 'recorded'>, recorded: boolean | undef
   if (status !== undefined || drop !== undefined) return;
   if (recorded === false)
     throw new FaultsError(`${path}.recorded is false, but the reply would be a 200; add status or drop`);
-  if (delay === undefined) throw new FaultsError(`${path} changes nothing; add status, delay_ms or drop`);
+  if (!isGiven('delay_ms') && !isGiven('body_delay_ms'))
+    throw new FaultsError(`${path} changes nothing; add status, delay_ms or drop`);
+}
+
+/** Replies with these statuses have no body (RFC 9110 section 15). */
+export const statusesWithoutBody: readonly number[] = [204, 205, 304];
+
+/** The headers that the service itself sets, since they frame a reply. */
+const FRAMING = /^(?:connection|content-length|date|keep-alive|trailer|transfer-encoding|upgrade)$/i;
+
+function readHeaders(value: unknown, path: string): Readonly<Record<string, string>> {
+  if (!isObject(value)) throw wrong(path, value, 'an object such as {"Location":"/login"}');
+  for (const [name, text] of Object.entries(value)) {
+    if (!/^[\w!#$%&'*+.^`|~-]+$/.test(name))
+      throw new FaultsError(`${path} has ${shown(name)}, which is no name of a header`);
+    if (FRAMING.test(name)) throw new FaultsError(`${path}.${name} is set by the service; leave it out`);
+    readHeader(text, `${path}.${name}`);
+  }
+  return value as Readonly<Record<string, string>>;
+}
+
+function readHeader(value: unknown, path: string): string {
+  if (typeof value === 'string' && /^[ -~]*$/.test(value)) return value;
+  throw wrong(path, value, 'a text in ASCII without control characters');
 }
 
 type Check<Value> = (value: unknown, path: string) => Value;

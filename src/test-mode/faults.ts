@@ -26,6 +26,8 @@ export interface Met {
   readonly effect: Effect;
   /** The delay that was drawn from `delay_ms`. */
   readonly delayMs: number;
+  /** The delay of the second half of the body, from `body_delay_ms`. */
+  readonly bodyDelayMs: number;
 }
 
 /** The JSON of `GET /test/faults`. */
@@ -130,7 +132,7 @@ export class Faults {
       const isOther = type !== undefined && fault.match.type !== undefined && fault.match.type !== type;
       if (isOther || one.met >= fault.times) continue;
       if (!isDecidedByHead(fault, type)) return index;
-      if (this.#countMatch(one)) return { index, effect: fault.effect, delayMs: 0 };
+      if (this.#countMatch(one)) return { index, effect: fault.effect, delayMs: 0, bodyDelayMs: 0 };
     }
     return this.#faults.length;
   }
@@ -151,7 +153,10 @@ export class Faults {
       } else if (met !== undefined) {
         one.matched += 1; // an earlier fault has precedence
       } else if (index >= decided || !isDecidedByHead(fault, typeOf(report))) {
-        if (this.#countMatch(one)) met = { index, effect: fault.effect, delayMs: delayOf(one) };
+        if (!this.#countMatch(one)) continue;
+        const { effect } = fault;
+        const delayMs = drawDelay(one, effect.delay_ms);
+        met = { index, effect, delayMs, bodyDelayMs: drawDelay(one, effect.body_delay_ms) };
       }
     }
     return met;
@@ -228,8 +233,7 @@ function keepNearest(one: LiveFault, path: string, differs: Partial<Compared>): 
   one.nearest = JSON.parse(JSON.stringify({ path, differs }));
 }
 
-function delayOf({ fault, draw }: LiveFault): number {
-  const [least, most] = fault.effect.delay_ms ?? [0, 0];
+function drawDelay({ draw }: LiveFault, [least, most]: readonly [number, number] = [0, 0]): number {
   return least === most ? least : least + Math.floor(draw() * (most - least + 1));
 }
 

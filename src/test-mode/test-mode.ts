@@ -8,17 +8,19 @@ import type { TestParts } from '../http/app.ts';
 import type { RecordReport } from '../http/counted.ts';
 import {
   type BodyReply,
+  bodyOf,
   type CutReply,
   type Handler,
   type Incoming,
   Refusal,
   type Reply,
+  type StreamReply,
   type WholeReply,
 } from '../http/message.ts';
 import { bodyReader, readQuery } from '../http/request.ts';
 import type { Route } from '../http/router.ts';
 import type { Notices } from '../telemetry/log.ts';
-import { FaultsError } from './fault.ts';
+import { FaultsError, statusesWithoutBody } from './fault.ts';
 import { Faults, type Met } from './faults.ts';
 
 export interface TestModeOptions {
@@ -87,17 +89,36 @@ export class TestMode implements TestParts {
     this.#log(met, incoming);
     return (reply) => {
       const changed = changedReply(met, reply, incoming);
-      if (met.delayMs === 0) return respond(changed);
-      const { delayedRepliesMax } = this.#options.limits;
-      if (this.#held.size < delayedRepliesMax) {
-        void this.#held.wait(incoming.ending, met.delayMs).then(() => respond(changed));
-        return;
-      }
-      this.#options.notices.rated.warn('too many replies are held back; this reply is sent at once', {
-        delayedRepliesMax,
-      });
-      respond(changed);
+      const sent = met.bodyDelayMs > 0 && isWhole(changed) ? this.#slowed(changed, met.bodyDelayMs, incoming) : changed;
+      if (met.delayMs === 0) return respond(sent);
+      void this.#hold(met.delayMs, incoming.ending).then(() => respond(sent));
     };
+  }
+
+  /** @returns a reply that holds back the second half of its body */
+  #slowed(reply: WholeReply, delayMs: number, incoming: Incoming): StreamReply {
+    const { status, contentType = 'application/json', headers = [] } = reply;
+    const body = Buffer.from(bodyOf(reply, incoming));
+    const half = Math.ceil(body.length / 2);
+    const hold = (ending: AbortSignal) => this.#hold(delayMs, ending);
+    const pieces = async function* (ending: AbortSignal) {
+      yield body.subarray(0, half);
+      await hold(ending);
+      yield body.subarray(half);
+    };
+    return { kind: 'stream', status, contentType, headers, pieces };
+  }
+
+  /** Waits for the delay, a reset or the end of the reply, but not if too many replies wait. */
+  async #hold(delayMs: number, ending: AbortSignal): Promise<void> {
+    const { delayedRepliesMax } = this.#options.limits;
+    if (this.#held.size < delayedRepliesMax) {
+      await this.#held.wait(ending, delayMs);
+      return;
+    }
+    this.#options.notices.rated.warn('too many replies are held back; this reply is sent at once', {
+      delayedRepliesMax,
+    });
   }
 
   #change(set: () => void): void {
@@ -106,7 +127,7 @@ export class TestMode implements TestParts {
     this.#options.notices.info('faults were set', { seed, faults: faults.length });
   }
 
-  #log({ index, effect, delayMs }: Met, { id, method, url }: Incoming): void {
+  #log({ index, effect, delayMs, bodyDelayMs }: Met, { id, method, url }: Incoming): void {
     this.#options.notices.info('a report met a fault', {
       request_id: id,
       fault: index,
@@ -114,6 +135,7 @@ export class TestMode implements TestParts {
       path: url?.split('?', 1)[0],
       status: effect.status,
       delay_ms: delayMs || undefined,
+      body_delay_ms: bodyDelayMs || undefined,
       drop: effect.drop,
       recorded: effect.recorded,
     });
@@ -154,9 +176,13 @@ const reportTypes: ReadonlyMap<string, string | undefined> = new Map<string, str
 const OK: BodyReply = { kind: 'body', status: 200, body: '{}' };
 const dropped: CutReply = { kind: 'cut', status: 200, reply: OK, sent: 'reset' };
 
+function isWhole(reply: Reply): reply is WholeReply {
+  return reply.kind === 'body' || reply.kind === 'error';
+}
+
 /** @param reply the reply without the fault */
 function changedReply({ effect }: Met, reply: Reply, incoming: Incoming): Reply {
-  if (reply.kind !== 'body' && reply.kind !== 'error') return reply; // no report gets such a reply
+  if (!isWhole(reply)) return reply; // no report gets such a reply
   const { status, drop } = effect;
   if (drop === 'request') return dropped;
   if (drop === 'reply') return { kind: 'cut', status: reply.status, reply, sent: 'nothing' };
@@ -165,14 +191,20 @@ function changedReply({ effect }: Met, reply: Reply, incoming: Incoming): Reply 
   return drop === 'half' ? { kind: 'cut', status: sent.status, reply: sent, sent: 'half' } : sent;
 }
 
-function replyOf({ body, html, retry_after: seconds }: Met['effect'], status: number, { id }: Incoming): WholeReply {
-  const headers = seconds === undefined ? [] : ['Retry-After', String(seconds)];
+function replyOf(effect: Met['effect'], status: number, { id }: Incoming): WholeReply {
+  const { body, html, retry_after: retryAfter } = effect;
+  const given = Object.entries(effect.headers ?? {});
+  if (retryAfter !== undefined) given.push(['Retry-After', String(retryAfter)]);
+  const isType = ([name]: readonly [string, string]) => name.toLowerCase() === 'content-type';
+  const headers = given.filter((header) => !isType(header)).flat();
+  const typed = (contentType: string) =>
+    ({ kind: 'body', status, headers, contentType: given.find(isType)?.[1] ?? contentType }) as const;
+  if (statusesWithoutBody.includes(status)) return { ...typed('text/plain'), body: '' };
   if (html === true) {
     const page = `<html>\r\n<head><title>${status}</title></head>\r\n<body>\r\n<center><h1>${status}</h1></center>\r\n</body>\r\n</html>\r\n`;
-    return { kind: 'body', status, body: typeof body === 'string' ? body : page, contentType: 'text/html', headers };
+    return { ...typed('text/html'), body: typeof body === 'string' ? body : page };
   }
-  if (typeof body === 'string')
-    return { kind: 'body', status, body, contentType: 'text/plain; charset=utf-8', headers };
+  if (typeof body === 'string') return { ...typed('text/plain; charset=utf-8'), body };
   const error = { error: `the service was set to answer ${status} here, by /test/faults`, request_id: id };
-  return { kind: 'body', status, body: JSON.stringify(body ?? error), headers };
+  return { ...typed('application/json'), body: JSON.stringify(body ?? error) };
 }

@@ -225,6 +225,44 @@ print({name.split(".")[0] for name in names} - sys.stdlib_module_names)`;
   assert.match(wrong, /assetlog did not start: exit code 1(.|\n)*Cannot find module/);
 });
 
+const WRONG_CALLS: Readonly<Record<string, string>> = {
+  'events(keys="a")': 'there is no parameter "keys" here; did you mean key?',
+  'events(key=object())': 'GET /events failed: Object of type object is not JSON serializable',
+  'fail({"then": {"stauts": 503}})': 'faults[0].then.stauts is unknown; did you mean status?',
+  'fail("x")': 'faults[0] is "x"; send an object',
+  'fail([{"then": {"status": 503}}, {}])': 'faults[1].then is missing; ',
+  'fail({"then": b""})': 'POST /test/faults failed: Object of type bytes is not JSON serializable',
+  'wait_for("orders")': "count is 'orders'; give a whole number from 1",
+  'wait_for(0)': 'count is 0; give a whole number from 1',
+  'wait_for(key="a", timeout=0)': "0 of 1 events matched {'key': 'a'}; ",
+  'wait_for(timeout="1")': "timeout is '1'; give seconds from 0",
+  'expect_none(timeout=float("nan"))': 'timeout is nan; give seconds from 0',
+  'expect_none(check_name="a")': 'there is no parameter "check_name" here; it takes ',
+  '__class__("http://127.0.0.1:9").met()': 'GET /test/faults failed: ',
+};
+
+test('a wrong call in pytest shows its line and one line that says what is wrong', {
+  skip: withoutModule('pytest'),
+}, (t) => {
+  const folder = newFolder(t);
+  const calls = Object.entries(WRONG_CALLS);
+  writeFileSync(join(folder, 'conftest.py'), run(process.execPath, [SERVER, 'pytest'], folder));
+  const tests = calls.map(([call], index) => `def test_${index}(assetlog):\n    assetlog.${call}\n`);
+  writeFileSync(join(folder, 'test_wrong.py'), tests.join('\n'));
+  const { stdout } = spawnSync(python, ['-m', 'pytest', '-q', '-p', 'no:cacheprovider', folder], {
+    env: environment({ ASSETLOG_PROGRAM: SERVER }),
+    encoding: 'utf8',
+    timeout: HANG_MS,
+  });
+  const shown = stdout.split(/^_+ test_\d+ _+$/m).slice(1);
+  assert.equal(shown.length, calls.length, stdout);
+  for (const [index, [call, problem]] of calls.entries()) {
+    assert.ok(shown[index]?.includes(`\n>       assetlog.${call}\nE       AssertionError: ${problem}`), shown[index]);
+    assert.equal(shown[index]?.match(/^E /gm)?.length, 1, shown[index]);
+    assert.doesNotMatch(shown[index] ?? '', /conftest\.py/);
+  }
+});
+
 test('a wait in pytest ends while freezegun has frozen the time, also from before the fixtures are loaded', {
   skip: ['pytest', 'requests', 'freezegun'].map(withoutModule).find(Boolean) ?? false,
 }, (t) => {

@@ -39,8 +39,39 @@ test('a fault is read with defaults for the members that it leaves out', () => {
 test('an unknown member, a wrong value and a contradiction are refused with their path', () => {
   const effects: readonly (readonly [object, string])[] = [
     [{ stauts: 503 }, 'faults[0].then.stauts is unknown; did you mean status?'],
-    [{ status: 200 }, 'faults[0].then.status is 200; send a whole number from 400 to 599'],
-    [{ status: '503' }, 'faults[0].then.status is "503"; send a whole number from 400 to 599'],
+    [{ status: 199 }, 'faults[0].then.status is 199; send a whole number from 200 to 599'],
+    [{ status: '503' }, 'faults[0].then.status is "503"; send a whole number from 200 to 599'],
+    [{ status: 304, body: 'x' }, 'faults[0].then.body contradicts status 304, whose reply has no body'],
+    [{ status: 204, html: true }, 'faults[0].then.html contradicts status 204, whose reply has no body'],
+    [{ status: 205, body_delay_ms: 1 }, 'faults[0].then.body_delay_ms contradicts status 205, whose reply has no body'],
+    [
+      { status: 503, drop: 'half', body_delay_ms: 1 },
+      'faults[0].then.body_delay_ms contradicts drop: the rest of the body is not sent',
+    ],
+    [
+      { body_delay_ms: -1 },
+      `faults[0].then.body_delay_ms is -1; send milliseconds up to 300000, or a range such as [500, 3000]`,
+    ],
+    [
+      { status: 503, retry_after: 'soon\n' },
+      'faults[0].then.retry_after is "soon\\n"; send a text in ASCII without control characters',
+    ],
+    [{ headers: {} }, 'faults[0].then.headers needs a status as well'],
+    [{ status: 302, headers: 5 }, 'faults[0].then.headers is 5; send an object such as {"Location":"/login"}'],
+    [{ status: 302, headers: { 'a b': '' } }, 'faults[0].then.headers has "a b", which is no name of a header'],
+    [{ status: 302, headers: { '': '' } }, 'faults[0].then.headers has "", which is no name of a header'],
+    [
+      { status: 302, headers: { Location: 'ü' } },
+      'faults[0].then.headers.Location is "ü"; send a text in ASCII without control characters',
+    ],
+    [
+      { status: 302, headers: { Age: 5 } },
+      'faults[0].then.headers.Age is 5; send a text in ASCII without control characters',
+    ],
+    [
+      { status: 302, headers: { 'content-length': '5' } },
+      'faults[0].then.headers.content-length is set by the service; leave it out',
+    ],
     [{ status: 503, body: 5 }, 'faults[0].then.body is 5; send text or an object'],
     [{ status: 503, retry_after: -1 }, 'faults[0].then.retry_after is -1; send a whole number from 0 to 86400'],
     [{ status: 503, html: 'yes' }, 'faults[0].then.html is "yes"; send true or false'],

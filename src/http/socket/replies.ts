@@ -66,7 +66,7 @@ export class ReplyTexts {
   }
 
   #headOf(reply: WholeReply | DocumentReply, body: string | Buffer, final: boolean): string {
-    const length = ['Content-Length', String(Buffer.byteLength(body))];
+    const length = reply.status === 204 ? [] : ['Content-Length', String(Buffer.byteLength(body))]; // RFC 9110 section 8.6
     return headText(reply, length, this.#connectionHeaders(final));
   }
 

@@ -105,6 +105,64 @@ async function outcomeOf(service: Running, target: string, body: string): Promis
   return `half of ${status}`;
 }
 
+test('a reply of a fault can be a false success, a redirect, or of a proxy, with any header and any body', async (t) => {
+  const service = await standIn(t);
+  const date = 'Fri, 20 Nov 2026 15:04:05 GMT';
+  const rows: readonly (readonly [object, number, Readonly<Record<string, string | null>>, RegExp])[] = [
+    [{ status: 200, html: true }, 200, { 'content-type': 'text/html' }, /<h1>200<\/h1>/],
+    [{ status: 200 }, 200, { 'content-type': 'application/json' }, /set to answer 200 here/],
+    [
+      { status: 302, headers: { Location: 'https://login.example/' } },
+      302,
+      { location: 'https://login.example/' },
+      /302/,
+    ],
+    [
+      { status: 503, retry_after: date, headers: { 'X-Proxy': '' } },
+      503,
+      { 'retry-after': date, 'x-proxy': '' },
+      /503/,
+    ],
+    [
+      { status: 200, body: '{"a":', headers: { 'content-type': 'application/json', 'Content-Encoding': 'identity' } },
+      200,
+      { 'content-type': 'application/json', 'content-encoding': 'identity' },
+      /^\{"a":$/,
+    ],
+    [{ status: 204 }, 204, { 'content-length': null }, /^$/],
+    [{ status: 304 }, 304, { 'content-length': '0' }, /^$/],
+    [{ status: 201, body: { id: 1 }, body_delay_ms: 1 }, 201, { 'transfer-encoding': 'chunked' }, /^\{"id":1\}$/],
+    [{ body_delay_ms: [1, 2] }, 200, { 'content-type': 'application/json' }, /^\{\}$/],
+  ];
+  const post = () =>
+    fetch(`${service.url}/report_asset_observation/a`, { method: 'POST', redirect: 'manual', keepalive: true });
+  for (const [effect, status, headers, body] of rows) {
+    await service.faults(fault({}, effect));
+    const reply = await post();
+    assert.equal(reply.status, status, JSON.stringify(effect));
+    for (const [name, value] of Object.entries(headers)) assert.equal(reply.headers.get(name), value, name);
+    assert.match(await reply.text(), body);
+  }
+  assert.equal(service.events().length, 1, 'only the last one is recorded');
+});
+
+test('the second half of a body can be late, until a reset or a stop', async (t) => {
+  const service = await standIn(t);
+  const halves = async () => {
+    await service.faults(fault({}, { status: 502, body: 'broken', body_delay_ms: 250_000 }));
+    const reply = await fetch(`${service.url}/report_asset_observation/a`, { method: 'POST' });
+    const reader = reply.body!.getReader();
+    const read = async () => Buffer.from((await reader.read()).value ?? '').toString();
+    return { first: await read(), read };
+  };
+  for (const end of [() => service.call('POST', '/test/reset'), () => service.kill()]) {
+    const { first, read } = await halves();
+    assert.equal(first, 'bro');
+    await end();
+    assert.deepEqual([await read(), await read()], ['ken', '']);
+  }
+});
+
 test('a request that a fault drops is reset while its body is uploaded', async (t) => {
   const service = await standIn(t);
   await service.faults(fault({ type: 'materialization' }, { drop: 'request' }, { times: 1 }));
