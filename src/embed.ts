@@ -10,7 +10,7 @@ import { exitCodes } from './config/exit-codes.ts';
 import { limits, waitLimits } from './config/limits.ts';
 import { flagOf } from './config/options.ts';
 import { checkTimers } from './embed/fakes.ts';
-import { differencesOf, readWanted, type Wanted } from './embed/filter.ts';
+import { differencesOf, readWanted, showFilter, type Wanted } from './embed/filter.ts';
 import { makeOwnDeployments, removeOwnDeployments } from './embed/own-deployments.ts';
 import { readUndamaged } from './embed/undamaged.ts';
 import { readWait, type Wait, Waits } from './embed/waits.ts';
@@ -37,7 +37,7 @@ export interface StartOptions<Deployment extends string = string> {
    * deployments and the SHA-256 of their tokens.
    */
   readonly deployments?: string | readonly (Deployment | DeploymentOptions<Deployment>)[] | undefined;
-  /** Turns on test mode, in which the service fails on purpose: see `fail` and `reset`. */
+  /** Turns on test mode, in which the service fails on purpose: see `TestService`. */
   readonly test?: boolean | undefined;
   /** Whether a report with an unknown parameter is refused, or the parameter is ignored. The default is `test`. */
   readonly strict?: boolean | undefined;
@@ -102,8 +102,16 @@ export interface RunningService<Deployment extends string = string> {
    *   are no request. Requests for `/readyz` and `/server_info` are not among them.
    */
   refused(): RefusedRequest[];
+  /** Finishes the requests that were read, ends, and removes the folder if it is temporary. Can be called again. */
+  stop(): Promise<void>;
+  /** The same as `stop`, for `await using` (Node 24, or a compiler). */
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/** A service in test mode, returned by `startService({ test: true })`. */
+export interface TestService extends RunningService<never> {
   /**
-   * With `test: true`: adds a fault after the existing faults. A report meets the first fault that matches: after
+   * Adds a fault after the existing faults. A report meets the first fault that matches: after
    * `service.fail({ times: 2, then: { status: 503, retry_after: 1 } })` the next two reports get a 503.
    * @returns the counts of the fault: `met` is 2 then
    * @throws Error for an invalid fault: `fault.then.stauts is unknown; did you mean status?`
@@ -111,17 +119,13 @@ export interface RunningService<Deployment extends string = string> {
   fail(fault: Fault): FaultResult;
   /** The same for several faults. An empty array removes all faults. */
   fail(faults: readonly Fault[]): FaultResult[];
-  /** With `test: true`: @returns how many reports met each fault, in the order of the faults */
+  /** @returns how many reports met each fault, in the order of the faults */
   met(): number[];
   /**
-   * With `test: true`: empties the journal, whose next event has `seq` 1, and forgets faults, refused requests and idempotency keys.
+   * Empties the journal, whose next event has `seq` 1, and forgets faults, refused requests and idempotency keys.
    * Ends open waits. Resolves when a later report is recorded in the new journal.
    */
   reset(): Promise<void>;
-  /** Finishes the requests that were read, ends, and removes the folder if it is temporary. Can be called again. */
-  stop(): Promise<void>;
-  /** The same as `stop`, for `await using` (Node 24, or a compiler). */
-  [Symbol.asyncDispose](): Promise<void>;
 }
 
 /** A request that got an error. */
@@ -330,9 +334,11 @@ export interface CommonMembers {
  * @param options `{}` for a free port and a temporary folder
  * @throws Error with the problem and what to do; port, lock and temporary folder are then released
  */
-export async function startService<const Deployment extends string = never>(
-  options: StartOptions<Deployment> = {},
-): Promise<RunningService<Deployment>> {
+export function startService(options: StartOptions<never> & { readonly test: true }): Promise<TestService>;
+export function startService<const Deployment extends string = never>(
+  options?: StartOptions<Deployment>,
+): Promise<RunningService<Deployment>>;
+export async function startService(options: StartOptions = {}): Promise<RunningService> {
   checkTimers();
   const { onNotice, logLevel = 'error', deployments, ...given } = options;
   const hosted = Array.isArray(deployments) ? makeOwnDeployments(deployments) : undefined;
@@ -363,7 +369,7 @@ export async function startService<const Deployment extends string = never>(
       tokens: hosted?.tokens ?? {},
       waits,
     };
-    return embed(service, parts) as RunningService<Deployment>;
+    return embed(service, parts);
   } catch (error) {
     release();
     throw error;
@@ -382,7 +388,7 @@ interface EmbeddedParts {
   readonly waits: Waits;
 }
 
-function embed(service: Service, parts: EmbeddedParts): RunningService {
+function embed(service: Service, parts: EmbeddedParts): RunningService & TestService {
   const { data, own, hosted, waits } = parts;
   const { refusals } = service;
   const ended = service.ended.then((code) => {
@@ -447,7 +453,7 @@ function embed(service: Service, parts: EmbeddedParts): RunningService {
       if (!Array.isArray(given)) return resultOf(faults.add(given));
       if (given.length === 0) faults.clear();
       return faults.addAll({ faults: given }).map(resultOf);
-    }) as RunningService['fail'],
+    }) as TestService['fail'],
     met: () =>
       testModeOf(service, 'met')
         .faults.show()
@@ -490,11 +496,6 @@ function configOf(options: Readonly<Record<string, unknown>>): Config {
   const read = readConfig(flags, {});
   if (read.kind === 'invalid') throw new Error(read.problems.join('; '));
   return read.config;
-}
-
-/** @returns the filter as JSON, such as `{"assetKey":"orders"}`, with the digits of a bigint as a string */
-function showFilter(filter: EventFilter): string {
-  return JSON.stringify(filter, (_name, value) => (typeof value === 'bigint' ? String(value) : value));
 }
 
 /** Calls `onNotice` in a microtask, so that an exception of the callback cannot abort a batch of the journal. */

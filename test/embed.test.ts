@@ -20,6 +20,7 @@ import {
   type RunningService,
   type StartOptions,
   startService,
+  type TestService,
 } from '../src/embed.ts';
 import { segmentName } from '../src/journal/segments.ts';
 import { writeDeployments } from './support/deployments.ts';
@@ -34,10 +35,12 @@ const temporary = mkdtempSync(join(tmpdir(), 'embed-'));
 for (const name of ['TMPDIR', 'TEMP', 'TMP']) process.env[name] = temporary; // the last two of Windows
 after(() => rmSync(temporary, { recursive: true, force: true }));
 
-async function start<const Deployment extends string = never>(
+function start(t: TestContext, options: StartOptions<never> & { readonly test: true }): Promise<TestService>;
+function start<const Deployment extends string = never>(
   t: TestContext,
-  options: StartOptions<Deployment> = {},
-): Promise<RunningService<Deployment>> {
+  options?: StartOptions<Deployment>,
+): Promise<RunningService<Deployment>>;
+async function start(t: TestContext, options: StartOptions = {}): Promise<RunningService> {
   const service = await startService(options);
   t.after(() => service.stop());
   return service;
@@ -667,7 +670,7 @@ test('an invalid fault is refused at once, and every fault by a service that is 
   refused('null', /^Error: fault is null; send an object$/);
   refused('[{"then": {"status": 503}}, {}]', /^Error: faults\[1\]\.then is missing/);
   assert.equal(await report(service, 'observation/a'), 200);
-  const ordinary = await start(t, { test: false });
+  const ordinary = (await start(t, { test: false })) as TestService; // as without types
   assert.throws(() => ordinary.fail(fault({ status: 503 })), /^Error: fail needs startService\(\{ test: true \}\)$/);
   assert.throws(() => ordinary.met(), /^Error: met needs startService\(\{ test: true \}\)$/);
   await assert.rejects(ordinary.reset(), /^Error: reset needs startService\(\{ test: true \}\)$/);

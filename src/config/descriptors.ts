@@ -1,6 +1,6 @@
-/** The limit of file descriptors of the process, and the number of open journals that it allows. */
+/** The limit of file descriptors of the process, the number of open journals that it allows, and what one is open for. */
 
-import { readFileSync } from 'node:fs';
+import { fstatSync, readFileSync } from 'node:fs';
 import type { Limits } from './limits.ts';
 import { platform } from './platform.ts';
 
@@ -12,6 +12,15 @@ export function readDescriptorsMax(): number | undefined {
     return Number.isNaN(max) ? undefined : max;
   } catch {
     return undefined; // a container can hide /proc; a journal that finds no descriptor closes another one
+  }
+}
+
+/** @returns what a file has that a descriptor appends to; empty for a terminal and a pipe, and on systems other than Linux */
+export function readAppendedFile(descriptor: number): string {
+  try {
+    return fstatSync(descriptor).isFile() ? readFileSync(`/proc/self/fd/${descriptor}`, 'utf8') : '';
+  } catch {
+    return '';
   }
 }
 

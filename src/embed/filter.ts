@@ -33,6 +33,11 @@ export function readWanted(value: unknown, limits: Pick<Limits, 'jsonDepthMax'>)
   return { filter: Object.fromEntries(members), metadata: metadata as object | undefined };
 }
 
+/** @returns the filter as JSON, such as `{"assetKey":"orders"}`, with the digits of a bigint as a string */
+export function showFilter(filter: object): string {
+  return JSON.stringify(filter, (_name, value) => (typeof value === 'bigint' ? String(value) : value));
+}
+
 /**
  * @param what the object is: `a filter`
  * @returns the members that are not undefined

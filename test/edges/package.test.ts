@@ -170,7 +170,7 @@ const example = /^```js\n(.*?)^```$/ms.exec(readme)?.[1] ?? '';
 
 const projectFiles: Readonly<Record<string, string>> = {
   'readme/orders.test.mjs': example,
-  'readme/load-orders.js': `export async function loadOrders(url) {
+  'readme/load-orders.mjs': `export async function loadOrders(url) {
     setTimeout(() => fetch(url + '/report_asset_materialization/warehouse/orders?partition=2026-11-20', { method: 'POST' }), 50);
   }`,
   'node/esm.test.mjs': `import { test } from 'node:test'; import { startService } from 'assetlog'; test('esm', ${WITH_AFTER});`,
@@ -192,7 +192,7 @@ const projectFiles: Readonly<Record<string, string>> = {
   'vitest/using.test.ts': `import { test, vi } from 'vitest'; import { startService } from 'assetlog'; test('using', ${WITH_USING});
     test('fake timers', ${faked('vi.useFakeTimers({ now: 0 })', 'vi.useRealTimers()')});
     test('fake clock', async () => { vi.useFakeTimers({ toFake: ['Date'] }); await (${WITH_AFTER})(); });`,
-  'types/consumer.test.mts': `import { type EventFilter, type RecordedEvent, type RunningService, type StartOptions, startService } from 'assetlog';
+  'types/consumer.test.mts': `import { type EventFilter, type RecordedEvent, type RunningService, type StartOptions, type TestService, startService } from 'assetlog';
     const options: StartOptions = { logLevel: 'warn', onNotice: ({ message }) => { messages.push(message); } };
     const messages: string[] = [];
     await using service = await startService(options);
@@ -204,12 +204,18 @@ const projectFiles: Readonly<Record<string, string>> = {
     const tokens: readonly [string, string] = [hosted.tokens.prod, hosted.tokens.staging];
     // @ts-expect-error: no such deployment
     hosted.tokens.production;
-    await using failing = await startService({ test: true });
+    // @ts-expect-error: only a service in test mode can be reset
+    void service.reset;
+    // @ts-expect-error: or fails
+    void hosted.fail;
+    // @ts-expect-error: or counts its faults
+    void service.met;
+    await using failing: TestService = await startService({ test: true });
     const fault = failing.fail({ match: { type: 'check', asset_key: ['a'] }, times: 1, then: { status: 503, delay_ms: [1, 2] } });
     const counts: readonly [number, number, string | undefined] = [fault.met, fault.matched, fault.nearest?.path];
     // @ts-expect-error: a reply is dropped as a whole, in its middle, or with the request
     try { failing.fail({ then: { drop: 'all' } }); } catch { await failing.reset(); }
-    const stoppable: RunningService[] = [service, hosted];
+    const stoppable: RunningService[] = [service, hosted, failing];
     await stoppable[1]?.stop();
     const wait = service.waitFor({ type: 'AssetCheckEvaluation', passed: true }, { timeoutMs: 0 });
     const passed: boolean = await wait.then((check) => check.passed, () => false);
@@ -235,11 +241,11 @@ test('the example of the README runs as written in a project that npm init made'
   npm(project, 'install', '--offline', '--no-audit', '--no-fund', '--save-dev', tarball);
   write(project, {
     'orders.test.mjs': example,
-    'load-orders.js': `exports.loadOrders = (url) =>
+    'load-orders.mjs': `export const loadOrders = (url) =>
       fetch(url + '/report_asset_materialization/warehouse/orders?partition=2026-11-20', { method: 'POST' });`,
   });
   assertPassed(run(project, [process.execPath, '--test', 'orders.test.mjs']), /pass 1\b/);
-  write(project, { 'load-orders.js': 'exports.loadOrders = async () => {};' });
+  write(project, { 'load-orders.mjs': 'export const loadOrders = async () => {};' });
   const failed = run(project, [process.execPath, '--test', 'orders.test.mjs']);
   assert.match(
     failed.output,

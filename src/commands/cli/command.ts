@@ -1,5 +1,7 @@
 /** The definition of a command: its description, options and operands, its output, and its exit code. */
 
+import { version } from '../../config/config.ts';
+import { readAppendedFile } from '../../config/descriptors.ts';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { asksForHelp, type Invalid, type Operands, type Options, readOptions } from '../../config/options.ts';
 
@@ -93,9 +95,13 @@ export function defineCommand<Values extends object>(
  * @param text returns the file without its last line feed
  */
 export function defineFile(description: Omit<Description<object>, 'options'>, text: () => string): Command {
-  const notes = [...description.notes, '', 'Exit codes:', '  0 printed, 2 flags'];
-  return defineCommand<object>({ ...description, notes, options: {} }, async (_values, { print }) => {
-    print(text());
+  const notes = [...description.notes, '', 'Exit codes:', '  0 printed; 2 flags, or >> to a file that has it already'];
+  return defineCommand<object>({ ...description, notes, options: {} }, async (_values, output) => {
+    const [begin = ''] = text().split(version, 1);
+    const [line] = readAppendedFile(process.stdout.fd).match(RegExp(`^${begin}[^:\\n]*`, 'm')) ?? [];
+    if (line !== undefined)
+      return refuse(output, `the file has "${line}" already; remove that first, and append to the file again`);
+    output.print(text());
     return exitCodes.done;
   });
 }

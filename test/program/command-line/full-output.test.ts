@@ -1,9 +1,10 @@
-/** Standard output that cannot be written, as on a full disk. */
+/** Standard output that cannot be written, as on a full disk, or that is a file which has the output already. */
 
 import assert from 'node:assert/strict';
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { version } from '../../../src/config/config.ts';
 import { newFolder, run } from '../../support/program.ts';
 import { FIRST, segment } from '../../support/segments.ts';
 import { each } from '../../support/tools.ts';
@@ -37,5 +38,25 @@ test('a command whose output cannot be written ends with an exit code other than
     assert.equal(code, 5, `${args}: ${stderr}`);
     assert.match(stderr, /^assetlog: standard output cannot be written: ENOSPC/m);
     assert.doesNotMatch(stderr, /^ {4}at /m);
+  });
+});
+
+test('a printed file is appended to a file once, and not beside the one of another version', async (t) => {
+  const folder = newFolder(t);
+  await each(['dagster', 'pytest', 'python'], 3, async (name) => {
+    const file = join(folder, name);
+    writeFileSync(file, '# mine\n');
+    const append = () => run([name], { under: ['sh', '-c', `exec "$@" >> '${file}'`, 'sh'] });
+    assert.equal((await append()).code, 0);
+    const once = readFileSync(file, 'utf8');
+    const [, head = ''] = /^# mine\n(# .* assetlog \S+): /.exec(once) ?? [];
+    const refused = `assetlog: the file has "${head}" already; remove that first, and append to the file again\n`;
+    const second = await append();
+    assert.deepEqual([second.code, second.stderr], [2, refused]);
+    writeFileSync(file, once.replaceAll(version, '0.1.0'));
+    assert.match((await append()).stderr, /assetlog 0\.1\.0" already; /);
+    assert.equal(readFileSync(file, 'utf8'), once.replaceAll(version, '0.1.0'));
+    assert.equal((await run([name], { under: ['sh', '-c', `exec "$@" > '${file}'`, 'sh'] })).code, 0);
+    assert.equal(readFileSync(file, 'utf8'), once.slice('# mine\n'.length));
   });
 });
