@@ -32,10 +32,7 @@ export interface StartOptions<Deployment extends string = string> {
   readonly data?: string | undefined;
   /** Prefix of every path of the service, such as `/some/path`. */
   readonly pathPrefix?: string | undefined;
-  /**
-   * Names of deployments, such as `['prod', 'staging']`, whose tokens are then in `service.tokens`; or the path of a file with
-   * deployments and the SHA-256 of their tokens.
-   */
+  /** Names of deployments, whose tokens are then in `service.tokens`; or the path of a deployments file, such as `serve` reads. */
   readonly deployments?: string | readonly (Deployment | DeploymentOptions<Deployment>)[] | undefined;
   /** Turns on test mode, in which the service fails on purpose: see `TestService`. */
   readonly test?: boolean | undefined;
@@ -84,8 +81,7 @@ export interface RunningService<Deployment extends string = string> {
   events<Type extends EventType | EventName>(filter?: EventFilter<Type>): Promise<EventOf<Type>[]>;
   /**
    * Waits for the first event that matches, or for the first `count`, already recorded or recorded within `timeoutMs` (default
-   * 5,000). Rejects with an Error that has the filter, the number of matches, the nearest other events and the refused requests.
-   * Also rejects if the journal is damaged.
+   * 5,000). Rejects with an Error that has the filter, the nearest other events and the refusals, or if the journal is damaged.
    */
   waitFor<Type extends EventType | EventName>(
     filter: EventFilter<Type>,
