@@ -17,6 +17,7 @@ export function readDescriptorsMax(): number | undefined {
 
 /** @returns what a file has that a descriptor appends to; empty for a terminal and a pipe, and on systems other than Linux */
 export function readAppendedFile(descriptor: number): string {
+  if (!platform.isLinux) return ''; // any user of Windows can make the folder C:\proc
   try {
     return fstatSync(descriptor).isFile() ? readFileSync(`/proc/self/fd/${descriptor}`, 'utf8') : '';
   } catch {

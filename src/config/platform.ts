@@ -1,6 +1,6 @@
 /** The differences between operating systems that the program knows. No other file asks on which system it runs. */
 
-/** What a system has, or does in another way. A test hands in that of another system. */
+/** The properties of a system that the program depends on. A test hands in those of another system. */
 export interface Platform {
   /** Has /proc, abstract sockets, and an `O_DSYNC` that reaches stable storage. */
   readonly isLinux: boolean;

@@ -89,7 +89,7 @@ export class Waits {
   }
 
   /**
-   * Resolves after `timeoutMs` without a line that matches, recorded already or meanwhile.
+   * Resolves after `timeoutMs` without a matching line, recorded before the call or during the wait.
    * @throws Error with the first such line, or if the wait ends early, since a line might have come later; or the error of `read`
    */
   async expectNone(wait: Wait): Promise<void> {

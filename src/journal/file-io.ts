@@ -47,7 +47,7 @@ export async function clearName(disk: Pick<Disk, 'remove' | 'rename'>, name: str
   });
 }
 
-/** Of removing a folder like a file: EPERM is of POSIX, EISDIR of Linux. */
+/** Errors of `unlink` for a folder: EPERM by POSIX, EISDIR on Linux. */
 const FOLDER_CODES = /^(EISDIR|EPERM)$/;
 
 /**

@@ -32,7 +32,7 @@ export interface Results {
 }
 
 /** The part of an event of `node:test` that is used here. */
-interface RunnerEvent {
+export interface RunnerEvent {
   readonly type: string;
   readonly data: {
     readonly name: string;

@@ -1,6 +1,7 @@
 /** A reporter for `node --test` in another Node: one line of JSON for each test. `rows.ts` reads them. */
 
 import { inspect } from 'node:util';
+import type { RunnerEvent } from './reporter.ts';
 
 /** One test of another Node. */
 export interface Row {
@@ -8,18 +9,6 @@ export interface Row {
   readonly file: string;
   readonly name: string;
   readonly problem?: string;
-}
-
-/** The part of an event of `node:test` that is used here. */
-interface RunnerEvent {
-  readonly type: string;
-  readonly data: {
-    readonly name: string;
-    readonly nesting: number;
-    readonly file?: string;
-    readonly skip?: string | boolean;
-    readonly details?: { readonly error?: Error };
-  };
 }
 
 /** A skipped test is a problem: the tests of `program/day` run on any system. */
