@@ -47,11 +47,12 @@ export function sortKeyOf(utc: string): string {
 
 /**
  * The form of RFC 3339 section 5.6 as a regular expression for a schema, without lookahead, which Go and Rust do not have. It
- * checks each field alone, so it also matches `2026-02-31T16:19:45Z`, which `readEventTime` refuses.
+ * checks each field alone, so it also matches `2026-02-31T16:19:45Z`, which `readEventTime` refuses. It has no space in place of
+ * the `T`: validators of the format `date-time` refuse that.
  */
 export const eventTimePattern =
   '^(000[1-9]|00[1-9]\\d|0[1-9]\\d\\d|[1-9]\\d{3})-(0[1-9]|1[0-2])-(0[1-9]|[12]\\d|3[01])' +
-  '[Tt ]([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(\\.\\d{1,9})?([Zz]|[+-]([01]\\d|2[0-3]):[0-5]\\d)$';
+  '[Tt]([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(\\.\\d{1,9})?([Zz]|[+-]([01]\\d|2[0-3]):[0-5]\\d)$';
 
 /** Which time of an event counts: when it was recorded (`time`), or when it happened (`event_time`). */
 export type By = 'time' | 'event_time';

@@ -69,13 +69,12 @@ test('a reading whose client has gone closes its file while it waits for a turn'
     5,
     LONG,
   );
-  await sleep(300); // the state of the assets waits for a turn as well, with a file open
-  const before = open.files;
+  await eventually('the state of the assets, which waits for a turn with a file open', () => open.files === 1);
   const wires: Wire[] = [];
   for (let at = 0; at < 8; at += 1) wires.push(await askDeaf(t, port));
-  await eventually('the readings', () => open.files > before);
+  await eventually('the readings', () => open.files > 1);
   for (const wire of wires) wire.close();
-  await eventually('no further file', () => open.files === before, 15_000);
+  await eventually('no further file', () => open.files === 1, 15_000);
 });
 
 test('a reading whose client has gone closes its file while that client reads nothing', {

@@ -248,14 +248,8 @@ for (const mode of modes) {
       '0000-11-20T15:19:45Z 0001-01-01T00:00:00Z 0010-01-01T00:00:00+00:00 0100-01-01T00:00:00+00:00 ' +
       '9999-12-31T23:59:59.999999999-00:00 2026-00-20T15:19:45Z 2026-11-20T24:00:00Z 2026-11-20T15:19:45+24:00 ' +
       '2026-11-20T15:19:45.1234567890Z';
-    const texts = [
-      '',
-      'a b',
-      '2026-11-20 15:19:45Z',
-      '2026-11-20 15:19:45 01:00',
-      ...'WARN ERROR INFO'.split(' '),
-      ...times.split(' '),
-    ];
+    // Not here: a space in place of the T, which the service takes, but no `date-time` has.
+    const texts = ['', 'a b', '2026-11-20 15:19:45 01:00', ...'WARN ERROR INFO'.split(' '), ...times.split(' ')];
     const values = [null, true, false, 0, 1.5, ...texts, [], ['a', 'b/c'], ['a', ''], [1], {}, { a: [1] }];
     const controls = Array.from({ length: 33 }, (_, code) => `a${String.fromCharCode(code)}`);
     const keys = [...values, ...controls, ['\u007f'], '\u0080'];
