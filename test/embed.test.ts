@@ -235,7 +235,7 @@ test('a wait for several events resolves with the first of them, and its error h
   const [first, second] = await failure({ assetKey: 'a' }, 5);
   assert.equal(
     first,
-    '4 (seq 1, 3, 4, 5) of 5 events matched {"assetKey":"a"} within 0 ms; 1 other events were recorded, the nearest first:',
+    '4 (seq 1, 3, 4, 5) of 5 events matched {"assetKey":"a"} within 0 ms; 1 other event was recorded, the nearest first:',
   );
   assert.match(second, /^ {2}another assetKey: seq 2, /);
   assert.deepEqual(await failure({ assetKey: 'c', afterSeq: 4 }, 2), [
@@ -717,7 +717,7 @@ test('a failed disk ends the service and every wait, and not the process', async
   assert.equal(await report(service, 'observation/a'), 200);
   const rejected = assert.rejects(
     service.waitFor({ assetKey: 'b' }, { timeoutMs: 30_000 }),
-    /has ended \(disk failed\); 1 other events/,
+    /has ended \(disk failed\); 1 other event/,
   );
   appendFileSync(join(service.data, FIRST), 'meddled with\n');
   assert.equal(await report(service, 'observation/b'), 503);

@@ -142,7 +142,7 @@ export const limits = {
    * nothing but the time of the last success.
    */
   forwardStateMs: 5_000,
-  forwardSuccessMs: 60_000,
+  forwardSuccessMs: 10_000,
   /** Time after which a request that is not answered is shown. */
   forwardSlowMs: 5_000,
   /** Requests for an event in doubt before the next event is tried, and refusals in a row at which a pipe stops. */

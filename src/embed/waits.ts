@@ -3,7 +3,7 @@
 import type { waitLimits } from '../config/limits.ts';
 import { Mutex } from '../config/mutex.ts';
 import type { Line } from '../journal/look/reading.ts';
-import { shortened } from '../telemetry/printable.ts';
+import { numbered, shortened } from '../telemetry/printable.ts';
 import type { Refusals } from '../telemetry/refusals.ts';
 import { differencesOf, membersOf, type Wanted } from './filter.ts';
 
@@ -204,6 +204,7 @@ class NearMisses {
   text(found: readonly Line[]): string {
     if (this.#count === 0) return found.length === 0 ? '; no event was recorded' : '; no other event was recorded';
     const lines = this.#nearest.map(({ wrong, text }) => `\n  another ${wrong.join(', ')}: ${text}`);
-    return `; ${this.#count} other events were recorded, the nearest first:${lines.join('')}`;
+    const others = `${numbered(this.#count, 'other event')} ${this.#count === 1 ? 'was' : 'were'}`;
+    return `; ${others} recorded, the nearest first:${lines.join('')}`;
   }
 }

@@ -19,6 +19,11 @@ export function shortened(text: string, charactersMax: number): string {
   return text.length > charactersMax ? `${text.slice(0, charactersMax)}…` : text;
 }
 
+/** @returns a number with its noun: `1 line`, `2 lines`. The last word of `noun` gets the `s` */
+export function numbered(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`;
+}
+
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
 
 /** @returns a path or a URL, quoted if needed so that it can be pasted into a shell: `'/srv/my data'`, and `"C:\my data"` on Windows */

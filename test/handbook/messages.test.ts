@@ -176,7 +176,6 @@ const excuses: readonly Excuse[] = [
       /this (was|is to be) done/,
       /^(note|remove|write|lines|removed|bad|end) /,
       'before the first bad line',
-      'more findings',
       'damaged or not read',
       'shows how it can be repaired',
       'it was never forwarded',

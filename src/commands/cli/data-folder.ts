@@ -85,15 +85,18 @@ export function withFolder(
   });
 }
 
-/** Like `withFolder`, for a command that needs one journal. @returns 2 also if the folder has a journal for each deployment */
+/** Like `withFolder`, for a command that needs one journal. @returns 2 also if the folder has journals of several deployments */
 export function withOneJournal(
   data: string,
   output: Output,
   act: (disk: Disk) => Promise<ExitCode>,
   beforeJournal?: (folder: string) => ExitCode,
 ): Promise<ExitCode> {
-  const actOnOne = async (found: FolderWithJournal) =>
-    found.kind === 'journal' ? act(found.disk) : refuse(output, askForOne(found.folder, found.deployments));
+  const actOnOne = async (found: FolderWithJournal) => {
+    if (found.kind === 'journal') return act(found.disk);
+    const [first, ...more] = found.deployments;
+    return more.length === 0 ? act(first!.disk) : refuse(output, askForOne(found.folder, found.deployments));
+  };
   return withFolder(data, output, actOnOne, beforeJournal);
 }
 

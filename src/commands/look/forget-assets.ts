@@ -10,6 +10,7 @@ import { durationMs } from '../../event/moment.ts';
 import type { Disk } from '../../journal/disk.ts';
 import { holderOf } from '../../journal/lock/protocol.ts';
 import { pollProgress } from '../../journal/progress.ts';
+import { numbered } from '../../telemetry/printable.ts';
 import { type Output, refuse } from '../cli/command.ts';
 import { folderOption, withLock, withOneJournal } from '../cli/data-folder.ts';
 
@@ -50,7 +51,7 @@ async function forgetIn(disk: Disk, forget: Forget, output: Output): Promise<Exi
     return exitCodes.tryLater;
   }
   output.print(
-    count === 1 ? '1 asset is forgotten; its events stay' : `${count} assets are forgotten; their events stay`,
+    `${numbered(count, 'asset')} ${count === 1 ? 'is' : 'are'} forgotten; ${count === 1 ? 'its' : 'their'} events stay`,
   );
   return exitCodes.done;
 }

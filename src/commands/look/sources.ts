@@ -9,7 +9,7 @@ import type { Disk } from '../../journal/disk.ts';
 import { holderOf } from '../../journal/lock/protocol.ts';
 import type { SourceState } from '../../journal/look/source-state.ts';
 import { defineCommand, type Output, refuse } from '../cli/command.ts';
-import { folderOption, withLock, withOneJournal } from '../cli/data-folder.ts';
+import { folderOption, withFolder, withLock } from '../cli/data-folder.ts';
 import type { ServiceOptions } from '../cli/service-options.ts';
 import { secondOf } from '../cli/table.ts';
 import { chooseJournal, type Forms, jsonLines, printerOf, withDeployment, withJournals } from './listing.ts';
@@ -122,7 +122,6 @@ const formsByDeployment = withDeployment(forms, 1, ({ deployment }) => deploymen
 async function forget({ data }: SourcesOptions, output: Output, [action, id]: readonly string[]): Promise<ExitCode> {
   if (action !== 'forget' || id === undefined) return refuse(output, 'give forget ID, or nothing');
   const forgetIn = async (disk: Disk) => {
-    if (!(await hasSource(disk, id))) return refuse(output, `${disk.folder} has no source ${id}`);
     if ((await holderOf(disk.folder, limits)) !== undefined) await forgetFile.ask(disk, id, limits);
     else await withLock(disk, () => forgetSource(disk, id));
     if (await hasSource(disk, id)) {
@@ -132,5 +131,11 @@ async function forget({ data }: SourcesOptions, output: Output, [action, id]: re
     output.print(`${id} is forgotten; its events stay`);
     return exitCodes.done;
   };
-  return withOneJournal(data || folderOption.initial, output, forgetIn);
+  return withFolder(data || folderOption.initial, output, async (found) => {
+    const disks = found.kind === 'journal' ? [found.disk] : found.deployments.map(({ disk }) => disk);
+    const codes: ExitCode[] = [];
+    for (const disk of disks) if (await hasSource(disk, id)) codes.push(await forgetIn(disk));
+    if (codes.length > 0) return Math.max(...codes) as ExitCode;
+    return refuse(output, `${found.kind === 'journal' ? found.disk.folder : found.folder} has no source ${id}`);
+  });
 }

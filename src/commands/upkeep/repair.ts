@@ -10,6 +10,7 @@ import { carryOut, type DamagedFile, type Plan, planRepair, sideName } from '../
 import { verify } from '../../journal/look/verify.ts';
 import { CLEAN_STOP } from '../../journal/open/clean-stop.ts';
 import { segmentName } from '../../journal/segments.ts';
+import { numbered } from '../../telemetry/printable.ts';
 import { defineCommand, type Output } from '../cli/command.ts';
 import { folderOperand, folderOption, withLock, withOneJournal } from '../cli/data-folder.ts';
 import {
@@ -96,7 +97,8 @@ function planAsText(plan: Plan, side: string, needed: boolean, done: boolean): s
   if (!needed) return ['nothing to repair'];
   const { files, runs, lost, renamed, forgetsStop } = plan;
   const way = renamed.length > 0 ? '' : ', add --yes to do it';
-  const names = runs.length === 0 ? [] : [`  write   ${runs.length} files with the good lines of the damaged ones`];
+  const names =
+    runs.length === 0 ? [] : [`  write   ${numbered(runs.length, 'file')} with the good lines of the damaged ones`];
   return [
     done ? 'this was done:' : `this is to be done; nothing was changed${way}:`,
     ...files.flatMap((file) => fileAsText(file, side)),
@@ -111,7 +113,7 @@ function fileAsText(file: DamagedFile, side: string): string[] {
   const { name, finding, bytes, kept, removedBytes, removedRanges } = file;
   return [
     `  ${findingAsText(finding)}`,
-    `  move    ${name} whole to ${side}; keep ${kept} good lines, leave out ${removedBytes} of ${bytes} bytes in ${removedRanges} places`,
+    `  move    ${name} whole to ${side}; keep ${numbered(kept, 'good line')}, leave out ${removedBytes} of ${bytes} bytes in ${numbered(removedRanges, 'place')}`,
   ];
 }
 

@@ -7,7 +7,7 @@ import type { Disk } from '../../journal/disk.ts';
 import { type Verdict, verify } from '../../journal/look/verify.ts';
 import type { Finding } from '../../journal/open/recovery.ts';
 import type { GoneRange } from '../../journal/segments.ts';
-import { shellWord } from '../../telemetry/printable.ts';
+import { numbered, shellWord } from '../../telemetry/printable.ts';
 import { defineCommand, type Output } from '../cli/command.ts';
 import { folderOperand, folderOption, reportErrors, withFolder } from '../cli/data-folder.ts';
 import { createByteProgress, megabytes } from '../cli/progress.ts';
@@ -50,7 +50,7 @@ async function verifyFolder({ data, json }: VerifyOptions, output: Output): Prom
       codes.push(await reportErrors(disk.folder, output, () => verifyJournal(disk, json, output, name)));
     }
     const bad = found.deployments.filter((_, at) => codes[at] !== exitCodes.done).map(({ name }) => name);
-    const count = `${codes.length} deployments: ${codes.length - bad.length} good`;
+    const count = `${numbered(codes.length, 'deployment')}: ${codes.length - bad.length} good`;
     if (!json) output.print(bad.length === 0 ? count : `${count}; damaged or not read: ${bad.join(', ')}`);
     return Math.max(...codes) as ExitCode;
   });
@@ -105,12 +105,12 @@ export function verdictAsText(disk: Disk, verdict: Verdict): string {
   }
   if (damage[0] !== undefined) {
     lines.push(`first problem: ${findingAsText(damage[0])}`);
-    if (damage.length > 1) lines.push(`and ${damage.length - 1} more findings`);
+    if (damage.length > 1) lines.push(`and ${numbered(damage.length - 1, 'more finding')}`);
     for (const range of badRangesCount > 1 ? badRanges : []) {
-      lines.push(`  bad     ${findingAsText(range)}; ${range.lines} ${range.lines === 1 ? 'line' : 'lines'}`);
+      lines.push(`  bad     ${findingAsText(range)}; ${numbered(range.lines, 'line')}`);
     }
     const more = badRangesCount - badRanges.length;
-    if (more > 0) lines.push(`  bad     and ${more} more places`);
+    if (more > 0) lines.push(`  bad     and ${numbered(more, 'more place')}`);
     lines.push(`assetlog repair ${shellWord(disk.folder)} shows how it can be repaired`);
   }
   return lines.join('\n');

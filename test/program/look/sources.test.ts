@@ -238,6 +238,21 @@ test('a source can be forgotten while the service runs or without one, and its e
   assert.equal((await runHere(['events', hub.data])).stdout.split('\n').length - 1, 6, 'events stay');
 });
 
+test('a source is forgotten in each deployment of a folder that has it', async (t) => {
+  const hub = await startService(t);
+  await new SentJournal(1).put(hub.url, 1, 1);
+  assert.equal((await hub.kill()).code, 0);
+  const folder = newFolder(t);
+  const forget = () => runHere(['sources', 'forget', SOURCE, '--data', folder]);
+  cpSync(hub.data, join(folder, 'prod'), { recursive: true });
+  assert.deepEqual((await forget()).stdout, `${SOURCE} is forgotten; its events stay\n`, 'one deployment');
+  for (const name of ['east', 'west']) cpSync(hub.data, join(folder, name), { recursive: true });
+  const both = await forget();
+  assert.deepEqual([both.code, both.stdout.split('\n').length], [0, 3], both.stderr);
+  const { code, stderr } = await forget();
+  assert.deepEqual([code, stderr], [2, `assetlog: ${folder} has no source ${SOURCE}\n`]);
+});
+
 test('sources without events are not stored, and at 90 % of the limit a warning is logged [sources-bounded-1]', async (t) => {
   const hub = await serveReads(t, { limits: { forwardSourcesMax: 10, seenWriteMs: 10 } });
   for (let number = 1; number <= 8; number += 1) await new SentJournal(1, sourceOf(number)).put(hub.url, 1, 1);

@@ -116,7 +116,7 @@ test('repair prints its plan, carries it out with --yes, and then has nothing to
   assert.match(shown.stdout, /^this is to be done; nothing was changed, add --yes to do it:\n/);
   assert.match(
     shown.stdout,
-    /\n {2}move {4}events-0+1\.jsonl whole to damaged-\d{8}T\d{6}Z; keep 9 good lines, leave out \d+ of \d+ bytes in 1 places\n/,
+    /\n {2}move {4}events-0+1\.jsonl whole to damaged-\d{8}T\d{6}Z; keep 9 good lines, leave out \d+ of \d+ bytes in 1 place\n/,
   );
   assert.match(shown.stdout, /\n {2}note {4}seq 4 as lost\n/);
   assert.deepEqual(readdirSync(data), before);
