@@ -6,7 +6,6 @@ import { createClientAddress } from './config/client-address.ts';
 import { type Config, journalFolder } from './config/config.ts';
 import { type ExitCode, exitCodes } from './config/exit-codes.ts';
 import { Mutex } from './config/mutex.ts';
-import { Rota } from './config/rota.ts';
 import { hostOf } from './http/origin.ts';
 import { listen as standardListen } from './http/socket/listener.ts';
 import { type Disk, openDisk as standardOpenDisk } from './journal/disk.ts';
@@ -17,6 +16,7 @@ import { DamagedError } from './journal/open/recovery.ts';
 import { OwnProgress } from './journal/progress.ts';
 import { AssetReadings } from './reading/assets.ts';
 import { ReadableJournals } from './reading/journals.ts';
+import { doorOf } from './service/door.ts';
 import { DataFolder } from './service/folder.ts';
 import { recordForDeployments } from './service/hosted.ts';
 import { addressToListenAt, type BoundTo, leadsTo, listenAt } from './service/listening.ts';
@@ -138,12 +138,11 @@ async function start(setup: Setup): Promise<Service> {
   // The file of --forward can get a hook with `on` while the service runs.
   const isNeeded = config.watchAsset.length > 0 || config.forward !== '';
   const isKept = isNeeded || isReadingOn(config, at.kind === 'address' ? at.host : LOOPBACK);
-  const requests = createRequests(setup, allAssets, peers);
   const recorded = {
     folder,
     hooksOf: (deployment: string | undefined) => peers.hooksOf(deployment),
     assets: isKept ? allAssets : undefined,
-    requests,
+    answerOf: doorOf({ setup, assets: allAssets, peers }),
   };
   const recording: Recording = await createRecording(setup, recorded, peers);
   await peers.open(recording);
@@ -165,7 +164,6 @@ async function start(setup: Setup): Promise<Service> {
   await open();
   folder.lock?.watch(setup.locks, (error) => recording.abandon(error));
   peers.begin();
-  shutdown.add(() => requests.close());
   shutdown.add(() => recording.hurry()); // the first step of a stop: the requests that it waits for get their replies
   return {
     url: `http://${hostOf(address)}:${port}${config.pathPrefix}`,
@@ -265,19 +263,6 @@ function createAssets(
     turn: () => journals.shared.turns.take(),
     notices,
     limits,
-  });
-}
-
-/** Looks at what commands asked for beside the journals. */
-function createRequests({ limits }: Setup, assets: AllAssets, peers: Peers): RecordedJournals['requests'] {
-  return new Rota({
-    turnMs: limits.requestCheckMs,
-    turnMax: limits.requestChecksMax,
-    soonMs: [limits.askedCheckMs, limits.askedAgainMs],
-    look: async (deployment) => {
-      await assets.takeForget(deployment);
-      await peers.takeRequests(deployment);
-    },
   });
 }
 

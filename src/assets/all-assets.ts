@@ -67,11 +67,6 @@ export class AllAssets implements AssetFigures {
     this.#all.delete(deployment);
   }
 
-  /** Forgets what a command asked to forget, if one did; one call at a time. Never rejects. */
-  async takeForget(deployment: string | undefined): Promise<void> {
-    await this.#all.get(deployment)?.takeForget();
-  }
-
   /** Ends what is being read. */
   close(): void {
     for (const one of this.#all.values()) one.close();

@@ -22,7 +22,7 @@ import { type Line, type Remark, sizeOf } from '../journal/look/reading.ts';
 import type { Progress } from '../journal/progress.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { AssetStates } from './asset-state.ts';
-import { takeForget } from './forget.ts';
+import type { IsForgotten } from './forget.ts';
 import { contentsIn, foldLines, isOfJournal, type KeptLimits, loadKept, noteUnseen } from './kept.ts';
 import { isSaved, type Kept, type Saved, writeState } from './state-file.ts';
 
@@ -210,18 +210,21 @@ export class JournalAssets implements AssetHooks {
     if (this.#reading.kind === 'folding') this.drop();
   };
 
-  /** Makes the service forget the assets of a command, which the command asks for in a file. Never rejects. */
-  async takeForget(): Promise<void> {
-    const kept = this.#isOpen ? this.current : undefined;
-    if (kept === undefined) return;
-    const { disk, notices } = this.#options;
-    await takeForget(disk, notices, async (isForgotten) => {
-      const count = kept.states.forget(isForgotten);
-      this.#isChanged ||= count > 0;
-      await this.#save();
-      if (this.#isChanged) throw new Error('the state of the assets could not be written');
-      return count;
-    });
+  /**
+   * Forgets assets durably, after what is being read now.
+   * @returns how many they were
+   * @throws Error if the journal is not open, or the state cannot be read or written
+   */
+  async forget(isForgotten: IsForgotten, signal: AbortSignal): Promise<number> {
+    if (!this.#isOpen) throw new Error('this service keeps no state of assets; stop it first');
+    await this.whenCurrent(signal);
+    const { current } = this;
+    if (current === undefined) throw new Error('the state of the assets is being read');
+    const count = current.states.forget(isForgotten);
+    this.#isChanged ||= count > 0;
+    await this.#save();
+    if (this.#isChanged) throw new Error('the state of the assets could not be written');
+    return count;
   }
 
   /**

@@ -78,15 +78,6 @@ export const limits = {
   /** Bytes of the names and numbers that a hub stores for a source, and the timeout of storing them. */
   seenBytesMax: 1_024,
   seenWriteMs: 10_000,
-  /**
-   * Looks at what commands ask a service for, beside a journal: soon after a process has asked its lock who has it, once more, and in
-   * turn. A command waits for `forgetWaitMs`.
-   */
-  askedCheckMs: 1_000,
-  askedAgainMs: 4_000,
-  requestCheckMs: 10_000,
-  requestChecksMax: 5,
-  forgetWaitMs: 30_000,
   /** Without an event for this long, a pipe asks its hub, which could not distinguish a silent device from a lost one otherwise. */
   forwardIdleMs: 600_000,
   /** Parts of a source between which a repair of the hub lost events; the hub asks for these events again. */
@@ -339,6 +330,16 @@ export const limits = {
   lockMs: 800,
   lockAnswerMs: 300,
   lockAnswerBytesMax: 256,
+  /**
+   * Requests of commands over the lock: how long the first byte and the whole request may take, the connections that may wait or be
+   * answered at a time, and how often a command tries. Clients of 0.3.0 and before wait for `doorWaitMs`, and give up after 300 ms.
+   */
+  doorWaitMs: 150,
+  doorRequestMs: 1_000,
+  doorRequestBytesMax: 64 * KIB,
+  doorAnswerBytesMax: 16 * MIB,
+  doorAskersMax: 8,
+  doorTriesMax: 3,
   /** Interval of checks that a lock file still exists, besides the check after each write, and the number of locks in one interval. */
   lockCheckMs: 10_000,
   lockChecksMax: 30,

@@ -6,7 +6,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Defect } from '../config/defect.ts';
 import type { Limits } from '../config/limits.ts';
-import type { Rota } from '../config/rota.ts';
 import type { Event } from '../event/event.ts';
 import { type ConflictHandling, type Done, refused } from '../event/record-result.ts';
 import { type Disk, isFull, lacksDescriptors } from '../journal/disk.ts';
@@ -14,6 +13,7 @@ import type { AssetHooks, JournalHooks } from '../journal/hooks.ts';
 import { Journal } from '../journal/journal.ts';
 import type { KeyMemory } from '../journal/keys/memory.ts';
 import { InUseError, type Lock, type LockFolder, type LockRota } from '../journal/lock/lock.ts';
+import type { Door } from '../journal/lock/protocol.ts';
 import { DamagedError } from '../journal/open/recovery.ts';
 import type { FreshLines } from '../journal/progress.ts';
 import { type Backlog, overload } from '../journal/queue-entry.ts';
@@ -28,8 +28,8 @@ export interface DeploymentJournalsOptions {
   /** Takes the lock of the folder of a journal before it is opened. */
   readonly lockFolder: LockFolder;
   readonly locks: LockRota;
-  /** See `RecordedJournals.requests`. */
-  readonly requests: Pick<Rota<string | undefined>, 'add' | 'delete' | 'soon'>;
+  /** See `RecordedJournals.answerOf`. */
+  readonly answerOf: (deployment: string) => Door['answer'];
   /** Like `JournalOptions.onRecorded`, and also gets the folder of the journal. */
   readonly onRecorded?: ((folder: string, nextSeq: number, fresh?: FreshLines) => void) | undefined;
   /** See `JournalOptions.onRefused`. */
@@ -429,15 +429,11 @@ export class DeploymentJournal {
   async #tryToOpen(journal: Journal): Promise<Error | undefined> {
     try {
       await this.#disk.prepare();
-      const { lockFolder, limits, locks, requests } = this.#options;
+      const { lockFolder, limits, locks, answerOf } = this.#options;
       const lock = await lockFolder(this.#disk.folder, limits);
       this.#lock = lock;
-      lock.shareDurable(() => {
-        requests.soon(this.#name);
-        return journal.nextSeq;
-      });
+      lock.open({ nextSeq: () => journal.nextSeq, answer: answerOf(this.#name) });
       lock.watch(locks, (error) => journal.abandon(error));
-      requests.add(this.#name);
       await journal.open();
       return undefined;
     } catch (error) {
@@ -449,7 +445,6 @@ export class DeploymentJournal {
   async #close(state: Opening | Open, reason?: string): Promise<void> {
     await state.journal.close(reason);
     if (state.kind === 'opening') await state.opened;
-    this.#options.requests.delete(this.#name);
     await this.#lock?.release();
     const { next } = this.#state as Closing;
     this.#state = { kind: 'idle' };
@@ -464,7 +459,6 @@ export class DeploymentJournal {
     });
     if (error instanceof Defect) this.#options.onDefect(error);
     this.#isAwaited = false;
-    this.#options.requests.delete(this.#name);
     await this.#lock?.release();
     if (journalIn(this.#state) !== journal) return; // the journal is being closed
     const reason = `the journal of this deployment cannot be written: ${publicReason(error)}`;

@@ -63,7 +63,7 @@ export class Forwarder {
   #file: WatchedFile<readonly DestinationSettings[]> | undefined;
   readonly #journalPipes = new Map<Deployment, JournalPipes>();
   readonly #checks: Checks;
-  /** The journals whose folder the next check lists: a command might have left a file there, or a file of events was begun. */
+  /** The journals whose folder the next check lists: a file of events might have begun. */
   readonly #asked = new Set<Deployment>();
   /** What the last check found, and when that was something else. */
   #found = { text: '', changedMs: Number.NEGATIVE_INFINITY };
@@ -138,10 +138,9 @@ export class Forwarder {
     void this.#checks.begin();
   }
 
-  /** Looks for requests of commands to a journal within `limits.forwardCheckMs`. */
-  lookSoon(deployment: Deployment): void {
-    this.#asked.add(deployment);
-    this.#checks.soon();
+  /** @returns the pipes of a journal, by the names of their destinations */
+  pipesOf(deployment: Deployment): ReadonlyMap<string, Pipe> {
+    return this.#journalPipes.get(deployment)?.pipes ?? new Map();
   }
 
   /**

@@ -63,8 +63,8 @@ export class JournalPipes {
 
   /**
    * Lets each pipe look, once the journal is open.
-   * @param isAsked whether the folder may have another file, of a command or of the journal. It is also listed now and then, but not
-   *   each time: that costs a device about as much as an event
+   * @param isAsked whether the journal may have another file. The folder is also listed now and then, but not each time: that costs a
+   *   device about as much as an event
    * @param heldFrom called after the pipes; returns the first event that may not be removed
    * @returns whether it is in another file than at the last call, so that more files may be removed
    * @throws the error of a system call
@@ -74,9 +74,8 @@ export class JournalPipes {
     if (progress.nextSeq(disk.folder) === undefined) return false;
     const nowMs = performance.now();
     const isListed = isAsked || nowMs - this.#listedMs >= limits.forwardIdleCheckMs;
-    const names = isListed ? await disk.list() : [];
-    for (const pipe of this.pipes.values()) await pipe.check(names);
-    if (isListed) await this.#findSegments(names);
+    for (const pipe of this.pipes.values()) await pipe.check();
+    if (isListed) await this.#findSegments(await disk.list());
     if (isListed) this.#listedMs = nowMs;
     const fromSeq = heldFrom() ?? Number.POSITIVE_INFINITY;
     const passedSeq = this.#segments.findLast(({ firstSeq }) => firstSeq <= fromSeq)?.firstSeq ?? 0;

@@ -156,4 +156,4 @@ export function isOwnName(name: string): boolean {
 }
 
 const OWN_NAME =
-  /^(\.(un)?lock(ed)?-.*|\.gone-.*|\.journal-.*|\.?forward(ed)?-.*|dead-.*\.jsonl(\..*)?|\.stopped-cleanly|\.made-for-tests|events-[0-9]{20}\.jsonl(\..*)?|events-[0-9-]{41}\.(lost|removed)|keys-[0-9]{20}\.idx(\.new)?|assets\.(state(\.new)?|forget)|damaged-.*)$/;
+  /^(\.(un)?lock(ed)?-.*|\.ask-.*|\.gone-.*|\.journal-.*|\.?forward(ed)?-.*|dead-.*\.jsonl(\..*)?|\.stopped-cleanly|\.made-for-tests|events-[0-9]{20}\.jsonl(\..*)?|events-[0-9-]{41}\.(lost|removed)|keys-[0-9]{20}\.idx(\.new)?|assets\.(state(\.new)?|forget)|damaged-.*)$/;

@@ -117,13 +117,13 @@ async function markAsHosted(disk: Disk): Promise<void> {
   });
 }
 
-function openJournals(setup: Setup, { folder, hooksOf, assets, requests }: RecordedJournals): DeploymentJournals {
+function openJournals(setup: Setup, { folder, hooksOf, assets, answerOf }: RecordedJournals): DeploymentJournals {
   const { config, notices, limits, metrics, keyMemory, commitDelayMs, openDisk, lockFolder, locks, progress } = setup;
   return new DeploymentJournals({
     openDisk: (name) => openDisk(journalFolder(folder.disk.folder, name)),
     lockFolder,
     locks,
-    requests,
+    answerOf,
     onRecorded: (journal, nextSeq, fresh) => progress.recorded(journal, nextSeq, fresh),
     onRefused: () => progress.written(),
     segmentBytes: segmentBytesOf(config),

@@ -14,7 +14,7 @@ import { StartError } from './start-error.ts';
 /** Local mode: records into one journal, directly in the data folder. */
 export function recordLocally(
   { config, notices, limits, metrics, keyMemory, commitDelayMs, openDisk, progress, shutdown }: Setup,
-  { folder, hooksOf, assets, requests }: RecordedJournals,
+  { folder, hooksOf, assets, answerOf }: RecordedJournals,
 ): Recording {
   const segmentBytes = segmentBytesOf(config);
   const { disk } = folder;
@@ -47,12 +47,9 @@ export function recordLocally(
     findRecorder: () => local.recorder,
     findReadable: () => readable,
     open: () => {
-      folder.lock?.shareDurable(() => {
-        requests.soon(undefined);
-        return local.current.nextSeq;
-      });
+      folder.lock?.open({ nextSeq: () => local.current.nextSeq, answer: answerOf(undefined) });
       const checked = checkNotHosted(disk, openDisk).then(() => (config.test ? checkForTests(disk) : undefined));
-      return local.open(checked).then(() => requests.add(undefined));
+      return local.open(checked);
     },
     get trouble() {
       return local.current.trouble;

@@ -6,6 +6,7 @@ import { exitCodes } from '../config/exit-codes.ts';
 import type { Acks } from '../forward/acks.ts';
 import type { Forwarder } from '../forward/forwarder.ts';
 import { Hub } from '../forward/hub/hub.ts';
+import type { Pipe } from '../forward/pipe/pipe.ts';
 import type { IsOwnUrl } from '../forward/settings-file.ts';
 import type { JournalHooks } from '../journal/hooks.ts';
 import type { DataFolder } from './folder.ts';
@@ -121,10 +122,9 @@ export class Peers {
     this.#forwarding?.begin();
   }
 
-  /** Carries out what commands asked for beside a journal; one call at a time. Never rejects. */
-  async takeRequests(deployment: string | undefined): Promise<void> {
-    this.#forwarding?.lookSoon(deployment);
-    await this.hub.takeForget(deployment);
+  /** @returns the pipes of a journal, by the names of their destinations */
+  pipesOf(deployment: string | undefined): ReadonlyMap<string, Pipe> {
+    return this.#forwarding?.pipesOf(deployment) ?? new Map();
   }
 
   /** Called when the deployments might have changed. Resolves when forwarding from removed ones has ended. Never rejects. */

@@ -1,9 +1,9 @@
 /** The interface of local mode (one journal) and hosted mode (a journal for each deployment) to the service. */
 
 import type { AllAssets } from '../assets/all-assets.ts';
-import type { Rota } from '../config/rota.ts';
 import type { AppParts } from '../http/app.ts';
 import type { JournalHooks } from '../journal/hooks.ts';
+import type { Door } from '../journal/lock/protocol.ts';
 import type { IsToken } from '../telemetry/masked.ts';
 import type { Refusals } from '../telemetry/refusals.ts';
 import type { DataFolder } from './folder.ts';
@@ -60,6 +60,6 @@ export interface RecordedJournals {
   readonly hooksOf: (deployment: string | undefined) => JournalHooks;
   /** The states of their assets; undefined if no client may read, no asset is watched, and no hook can need them. */
   readonly assets: AllAssets | undefined;
-  /** Looks for requests of commands beside a journal, by its deployment: in turn while it is open, and soon after a connection to its lock. */
-  readonly requests: Rota<string | undefined>;
+  /** @returns what carries out the requests of commands beside a journal, by its deployment */
+  readonly answerOf: (deployment: string | undefined) => Door['answer'];
 }

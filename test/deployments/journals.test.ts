@@ -46,7 +46,7 @@ function journals(
     openDisk: (name) => open(join(data, name)),
     lockFolder,
     locks: createLockRota(standardLimits),
-    requests: { add: () => {}, delete: () => {}, soon: () => {} },
+    answerOf: () => async () => '',
     metrics: new Metrics(),
     notices: createNotices('error', false, () => {}),
   });

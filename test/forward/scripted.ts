@@ -9,8 +9,9 @@ import { Ledger } from '../../src/forward/ledger/ledger.ts';
 import type { DeadLetter } from '../../src/forward/ledger/letter.ts';
 import { DeadLetters, readDeadLetters } from '../../src/forward/ledger/letters.ts';
 import { Pipe, type PipeOptions } from '../../src/forward/pipe/pipe.ts';
-import { type RetryResult, takeRetry } from '../../src/forward/pipe/retry.ts';
+import { type RetryResult, sendAgain } from '../../src/forward/pipe/retry.ts';
 import { type DestinationStatus, type WrittenStatus, writeState } from '../../src/forward/pipe/status.ts';
+import type { SeqRange } from '../../src/forward/position.ts';
 import type { DestinationSettings } from '../../src/forward/settings.ts';
 import type { Disk } from '../../src/journal/disk.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
@@ -81,7 +82,7 @@ export async function loseCursor(disk: SimulatedDisk): Promise<void> {
 /** What is shown of a destination that was stopped, as its pipe writes it. */
 export async function writeStopped(disk: SimulatedDisk, why: WrittenStatus['why']): Promise<void> {
   const to = { kind: null, to: 'http://x', last_success: null, last_error: null };
-  await writeState(disk, 'upstream', { state: 'stopped', why, reason: '', since: '', next_try: null, pid: 0, ...to });
+  await writeState(disk, 'upstream', { state: 'stopped', why, reason: '', since: '', next_try: null, ...to });
 }
 
 /** Opens dead letters without a limit. */
@@ -116,14 +117,15 @@ export function ledgerOf(
   return new Ledger({ disk, name, letterBytesMax, limits: { ...limits, ...own }, notices });
 }
 
-/** Takes up the retry that an operator asked for, if there is one, as a service does. */
-export function takeAsked(
+/** Sends dead letters again, as a service does. */
+export function retry(
   disk: Disk,
   model: Model,
-  signal = new AbortController().signal,
-): Promise<RetryResult | undefined> {
+  seqs?: SeqRange,
+  { signal = new AbortController().signal, gone = new AbortController().signal } = {},
+): Promise<RetryResult> {
   const own = { name: UPSTREAM.name, ledger: ledgerOf(disk), open: () => model, turnMs: () => 0 };
-  return takeRetry({ ...own, disk, signal, limits });
+  return sendAgain({ ...own, disk, signal, gone, limits }, seqs);
 }
 
 export interface Bench {
@@ -162,7 +164,7 @@ export function startPipe(
   options: BenchOptions = {},
 ): Bench {
   const bench = createPipe(disk, lastSeq, { openAs, ...options });
-  void bench.pipe.check([]);
+  void bench.pipe.check();
   return bench;
 }
 

@@ -182,8 +182,20 @@ const excuses: readonly Excuse[] = [
       'run it again to continue',
       'has the events before the damage',
       'uses …; stop it',
-      'wait for it',
       'were accepted',
+    ],
+  },
+  {
+    reason: 'the answer of a service to a command, which prints it with what to do',
+    paths: ['service/door.ts', 'journal/lock/protocol.ts', 'forward/pipe/retry.ts', 'assets/journal-assets.ts'],
+    texts: [
+      'this service keeps no state of assets',
+      'another retry is under way',
+      'forwarding to … has not begun',
+      'its journal is not open',
+      'the request names no file',
+      'the service does not know the request',
+      'the service does not forward to …',
     ],
   },
   {

@@ -28,6 +28,7 @@ import type { Place } from './oracle/destinations.ts';
 import { Oracle } from './oracle/oracle.ts';
 import { Reader } from './readers.ts';
 import { replaceGlobals } from './replaced/globals.ts';
+import type { DoorState } from './runner/expected.ts';
 import { deploymentsForClients, type PlannedHook, planServices, tokenOf } from './services.ts';
 import { States } from './states.ts';
 import { Stranger } from './stranger.ts';
@@ -356,6 +357,10 @@ class Life implements Watcher {
       if (deployment === undefined || journal.name.endsWith(`/${deployment}`))
         this.#oracle.viewOf(journal).knowsFrom = Number(from);
     if (line.includes('defect of the service')) this.#broken ??= `a service has a defect: ${line}`;
+  }
+
+  asked(state: DoorState): void {
+    this.states.met(state);
   }
 
   received(machine: Machine, request: Delivered): void {

@@ -19,13 +19,15 @@ import {
 import type { Listener, ListenerOptions } from '../../src/http/socket/listener.ts';
 import type { Disk } from '../../src/journal/disk.ts';
 import { InUseError, type Lock } from '../../src/journal/lock/lock.ts';
-import type { Durable } from '../../src/journal/lock/protocol.ts';
+import type { Door, Durable } from '../../src/journal/lock/protocol.ts';
+import type { DoorRequest } from '../../src/service/door.ts';
 import { type Service, startService } from '../../src/service.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import type { Delivered, Network, Server } from '../world/network.ts';
 import type { SimulatedDisk } from '../world/simulated-disk.ts';
 import { Incarnation, MachineClock, type World } from '../world/time.ts';
 import { MachineDisk, type PowerCut } from './machine-disk.ts';
+import type { DoorState } from './runner/expected.ts';
 
 export interface MachineOptions {
   readonly name: string;
@@ -55,6 +57,8 @@ export interface Watcher {
   ended(machine: Machine, code: number, changes: number): void;
   /** A line of the log, in JSON. */
   logged(machine: Machine, line: string): void;
+  /** A request of a command over the lock was answered, or its service ended before it was. */
+  asked(state: DoorState): void;
   /** A request reached the service. */
   received(machine: Machine, request: Delivered): void;
   /** Called for each piece of a reply that takes long, and then with all of it. */
@@ -104,7 +108,9 @@ export class Machine {
   /** What its service answers; undefined before it listens. */
   #app: ReturnType<ListenerOptions['createApp']> | undefined;
   /** The locks of folders that are held. */
-  readonly #locks = new Map<string, { readonly by: Incarnation; nextSeq: () => number | undefined }>();
+  readonly #locks = new Map<string, { readonly by: Incarnation; door?: Door }>();
+  /** Requests of commands that are being carried out: each ends its wait. */
+  readonly #asked = new Set<() => void>();
 
   constructor(world: World, network: Network, options: MachineOptions, watcher: Watcher) {
     this.name = options.name;
@@ -131,8 +137,42 @@ export class Machine {
   /** As the lock of a folder answers to other processes of the machine. */
   durableIn(folder: string): Durable {
     const held = this.#locks.get(folder);
-    const seq = held && this.#world.as(held.by, held.nextSeq);
+    const seq = held && this.#world.as(held.by, () => held.door?.nextSeq());
     return seq === undefined ? { kind: 'unsaid' } : { kind: 'before', seq };
+  }
+
+  /**
+   * As the lock of a folder answers a request of another process of the machine.
+   * @returns undefined if no service has the journal open, or it ended before it answered
+   */
+  async tell(folder: string, request: DoorRequest): Promise<string | undefined> {
+    const { by, door } = this.#locks.get(folder) ?? {};
+    if (by === undefined || door === undefined || this.#world.as(by, door.nextSeq) === undefined) return undefined;
+    const ticket = by.chance.uuid();
+    const made = this.disk.openFor(by, folder).replace(`.ask-${ticket}`, Buffer.alloc(0));
+    if (
+      !(await made.then(
+        () => true,
+        () => false,
+      ))
+    )
+      return undefined; // the disk is full, or fails
+    const gone = new AbortController();
+    const text = JSON.stringify({ ticket, ...request });
+    return new Promise((resolve) => {
+      const end = (state: DoorState, answer?: string) => {
+        if (!this.#asked.delete(ended)) return;
+        this.#watcher.asked(state);
+        resolve(answer);
+      };
+      const ended = () => end('door left unanswered');
+      this.#asked.add(ended);
+      void this.#world
+        .as(by, () => door.answer(text, gone.signal))
+        .then((answer) => {
+          end('error' in JSON.parse(answer) ? 'door refused' : 'door answered', answer);
+        });
+    });
   }
 
   start(): void {
@@ -197,6 +237,7 @@ export class Machine {
     const { process } = this;
     if (process === undefined) return;
     process.end();
+    for (const ended of this.#asked) ended();
     this.#network.close(this.name, process);
     this.process = undefined;
     this.service = undefined;
@@ -294,13 +335,13 @@ export class Machine {
   #lock(folder: string, process: Incarnation): Lock {
     const holder = this.#locks.get(folder)?.by;
     if (holder?.isAlive) throw new InUseError(`${folder} is in use by ${holder.name}`);
-    const held = { by: process, nextSeq: (): number | undefined => undefined };
+    const held: { readonly by: Incarnation; door?: Door } = { by: process };
     this.#locks.set(folder, held);
     return {
       checkHeld: () => {},
       watch: () => {},
-      shareDurable: (nextSeq) => {
-        held.nextSeq = nextSeq;
+      open: (door) => {
+        held.door = door;
       },
       release: async () => {
         if (this.#locks.get(folder) === held) this.#locks.delete(folder);

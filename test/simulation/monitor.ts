@@ -92,7 +92,7 @@ function wrongMetrics(oracle: Oracle, journal: MachineJournal, text: string, isA
 /** `forward status --json`: each destination is at the last event, and nothing is left to do but for its dead letters. */
 async function wrongStatus(oracle: Oracle, journal: MachineJournal): Promise<string | undefined> {
   const { disk, machine } = journal;
-  const all = await readStatus(disk.afterCrash(), null, { pid: undefined }, limits);
+  const all = await readStatus(disk.afterCrash(), null, 'unsaid', limits);
   const { lastSeq } = oracle.viewOf(journal);
   // A hosted journal is closed when nothing uses it.
   for (const name of oracle.destinationsOf(journal).keys()) {

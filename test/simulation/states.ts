@@ -9,7 +9,7 @@ import { verify } from '../../src/journal/look/verify.ts';
 import type { Delivered } from '../world/network.ts';
 import type { SimulatedDisk } from '../world/simulated-disk.ts';
 import type { Machine } from './machine.ts';
-import type { EngineState, StateName } from './runner/expected.ts';
+import type { DoorState, EngineState, StateName } from './runner/expected.ts';
 
 /** The states of a journal by the first words of the log line about them. */
 const logged: Readonly<Record<string, StateName>> = {
@@ -50,8 +50,8 @@ export class States {
     });
   }
 
-  /** What an engine went through. */
-  met(state: EngineState): void {
+  /** What an engine went through, or a request of a command. */
+  met(state: EngineState | DoorState): void {
     this.#count(state);
   }
 

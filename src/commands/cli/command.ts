@@ -33,6 +33,16 @@ export function refuse({ complain }: Pick<Output, 'complain'>, ...problems: read
   return exitCodes.configuration;
 }
 
+/** Ends a command whose errors are reported by `reportErrors`, with a sentence and an exit code. */
+export class NotDoneError extends Error {
+  readonly exitCode: ExitCode;
+
+  constructor(exitCode: ExitCode, problem: string) {
+    super(problem);
+    this.exitCode = exitCode;
+  }
+}
+
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The entry of a command in the help and the completion; `Values` are the values of its options by name. */

@@ -9,7 +9,7 @@ import { InUseError, lockFolder, UnlockableError } from '../../journal/lock/lock
 import { readLastStop } from '../../journal/open/clean-stop.ts';
 import { contentsOf } from '../../journal/segments.ts';
 import { shellWord } from '../../telemetry/printable.ts';
-import { type Output, refuse } from './command.ts';
+import { NotDoneError, type Output, refuse } from './command.ts';
 
 export interface DeploymentFolder {
   readonly name: string;
@@ -113,6 +113,10 @@ export async function reportErrors(folder: string, output: Output, act: () => Pr
   } catch (error) {
     output.progress('');
     const { message } = error as Error;
+    if (error instanceof NotDoneError) {
+      output.complain(message);
+      return error.exitCode;
+    }
     const isInUse = error instanceof InUseError;
     output.complain(isInUse ? message : `the journal in ${folder} could not be read or repaired: ${message}`);
     return isInUse

@@ -1,6 +1,5 @@
 /** The actions of `assetlog forward` on one destination of one journal, except `status`. */
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
 import { keyText } from '../../event/asset-key.ts';
@@ -9,16 +8,14 @@ import { continueFrom, NotPossibleError, newIdentity, skip } from '../../forward
 import { type DeadLetter, encodeDeadLetter, isOpen, seqsOf } from '../../forward/ledger/letter.ts';
 import type { LetterState } from '../../forward/ledger/letter-states.ts';
 import { readDeadLetters, readLetterStates } from '../../forward/ledger/letters.ts';
-import { isWanted, openIn, type Retry, readRetry, writeRetry } from '../../forward/pipe/retry.ts';
-import { type DestinationStatus, readStatus } from '../../forward/pipe/status.ts';
+import { isWanted, openIn } from '../../forward/pipe/retry.ts';
 import type { Disk } from '../../journal/disk.ts';
-import { holderOf } from '../../journal/lock/protocol.ts';
 import type { GoneRange } from '../../journal/segments.ts';
 import { printable } from '../../telemetry/printable.ts';
-import { type Output, refuse } from '../cli/command.ts';
+import { NotDoneError, type Output, refuse } from '../cli/command.ts';
 import { withLock } from '../cli/data-folder.ts';
+import { throughService } from '../cli/door.ts';
 import { type Column, secondOf, Table } from '../cli/table.ts';
-import { isServed } from './status.ts';
 
 export interface ForwardValues {
   readonly data: string;
@@ -101,60 +98,35 @@ function rowOf(letter: DeadLetter, { first, last }: GoneRange, event: readonly [
   return [seqs, secondOf(time), what, `${status}`, ...event, reason];
 }
 
-/** Makes the service send dead letters again, and waits for it. @returns 0 if all were accepted, 1 if some were not, 75 if no service handles the request @throws the error of a system call */
+/** Makes the service send dead letters again. @returns 0 if all were accepted, 1 if some were not @throws NotDoneError, the error of a system call */
 async function retryDeadLetters({ disk, name, values: { seq }, output }: ForwardAction): Promise<ExitCode> {
   const { print, complain } = output;
-  const wanted = (await readLetterStates(disk, name, limits)).all.filter((state) => isWanted(state, seq));
-  if (wanted.length > 0) {
-    const status = await statusOf(disk, name);
-    if (status === undefined || !isServed(status)) {
-      complain(`nothing was sent, since only a service has the token: ${status?.reason}`);
-      return exitCodes.tryLater;
-    }
-    if (!(await askService({ disk, name, output }, { seqs: seq }))) return exitCodes.tryLater;
-  }
-  const after = await readLetterStates(disk, name, limits);
-  const sent = wanted.filter(({ first }) => after.of(first) === undefined).length;
-  print(`${sent} of ${wanted.length} were accepted`);
-  if (sent === wanted.length) return exitCodes.done;
+  const request = { do: 'retry', name, seqs: seq } as const;
+  const { sent, refused, left } = await throughService(disk, request, async () => {
+    const wanted = (await readLetterStates(disk, name, limits)).all.filter((state) => isWanted(state, seq));
+    if (wanted.length === 0) return { sent: 0, refused: 0, left: 0 };
+    throw new NotDoneError(exitCodes.tryLater, NO_SERVICE);
+  });
+  const count = sent + refused + left;
+  print(`${sent} of ${count} were accepted`);
+  if (sent === count) return exitCodes.done;
   complain(`assetlog forward dead ${name} shows why the others were not`);
   return exitCodes.refused;
 }
 
-/** Gives up dead letters, through the service if it forwards to the destination; without a service also the next event. */
+const NO_SERVICE = 'nothing was sent, since only a service has the token: no service has the folder; start it';
+
+/** Gives up dead letters, through the service if there is one; without a service also the next event. */
 async function giveUp(action: ForwardAction): Promise<ExitCode> {
   const { disk, name, values, output } = action;
   const { seq } = values;
-  const count = async () => (seq === undefined ? 0 : (await openIn(disk, name, seq, limits)).length);
-  const open = await count();
-  const status = open === 0 ? undefined : await statusOf(disk, name);
-  if (status === undefined || !isServed(status))
-    return changeLocked(action, '--seq N', seq, (seqs) => skip(disk, name, seqs, limits));
-  if (!(await askService(action, { seqs: seq, givesUp: true }))) return exitCodes.tryLater;
-  const left = await count();
-  output.print(`given up: ${open - left}`);
-  return left === 0 ? exitCodes.done : exitCodes.refused;
-}
-
-async function statusOf(disk: Disk, name: string): Promise<DestinationStatus | undefined> {
-  const statuses = await readStatus(disk, null, await holderOf(disk.folder, limits), limits);
-  return statuses.find((one) => one.name === name);
-}
-
-/** Writes a request for the service, and waits until it is handled. @returns false if another request is under way */
-async function askService(
-  { disk, name, output }: Pick<ForwardAction, 'disk' | 'name' | 'output'>,
-  request: Retry,
-): Promise<boolean> {
-  if ((await readRetry(disk, name)) !== undefined) {
-    output.complain('another retry is under way; wait for it');
-    return false;
-  }
-  await writeRetry(disk, name, request);
-  while ((await readRetry(disk, name)) !== undefined && (await holderOf(disk.folder, limits)) !== undefined) {
-    await sleep(limits.followMs);
-  }
-  return true;
+  const skipAlone = (seqs: GoneRange) => skip(disk, name, seqs, limits);
+  if (seq === undefined || (await openIn(disk, name, seq, limits)).length === 0)
+    return changeLocked(action, '--seq N', seq, skipAlone);
+  return printChange(output, async () => {
+    const done = await throughService(disk, { do: 'give up', name, seqs: seq }, () => skipAlone(seq));
+    return typeof done === 'number' ? `given up: ${done}` : done;
+  });
 }
 
 /** Runs a change with the lock, which a service holds while it forwards the journal. */
@@ -165,13 +137,16 @@ async function changeLocked<Given>(
   change: (given: Given) => Promise<string>,
 ): Promise<ExitCode> {
   if (given === undefined) return refuse(output, `add ${option}`);
-  return withLock(disk, async () => {
-    try {
-      output.print(await change(given));
-      return exitCodes.done;
-    } catch (error) {
-      if (!(error instanceof NotPossibleError)) throw error;
-      return refuse(output, error.message);
-    }
-  });
+  return printChange(output, () => withLock(disk, () => change(given)));
+}
+
+/** @param change resolves to what was done, as a sentence */
+async function printChange(output: Output, change: () => Promise<string>): Promise<ExitCode> {
+  try {
+    output.print(await change());
+    return exitCodes.done;
+  } catch (error) {
+    if (!(error instanceof NotPossibleError)) throw error;
+    return refuse(output, error.message);
+  }
 }

@@ -9,6 +9,7 @@ import { holderOf } from '../../journal/lock/protocol.ts';
 import { printable, shellWord } from '../../telemetry/printable.ts';
 import { type Output, refuse } from '../cli/command.ts';
 import type { DeploymentFolder, FolderWithJournal } from '../cli/data-folder.ts';
+import { askStatuses } from '../cli/door.ts';
 import { type Column, minuteOf, PIPE_COLUMNS, Table } from '../cli/table.ts';
 
 /**
@@ -26,7 +27,9 @@ export async function showStatus(
     found.kind === 'journal' ? [{ name: null, disk: found.disk }] : found.deployments;
   const all: ShownDestination[] = [];
   for (const { name: deployment, disk } of journals) {
-    const statuses = await readStatus(disk, deployment, await holderOf(disk.folder, limits), limits);
+    const isHeld = (await holderOf(disk.folder, limits)) !== undefined;
+    const served = isHeld ? ((await askStatuses(disk)) ?? 'unsaid') : undefined;
+    const statuses = await readStatus(disk, deployment, served, limits);
     for (const status of statuses) if ((name ?? status.name) === status.name) all.push({ status, folder: disk.folder });
   }
   if (name !== undefined && all.length === 0) {

@@ -1,6 +1,6 @@
 /** `assetlog assets forget`: ends the state of assets that are gone for good, in a folder or through the service that has it. */
 
-import { type Forget, forgetFile, forgetTest } from '../../assets/forget.ts';
+import { type Forget, forgetTest } from '../../assets/forget.ts';
 import { loadingOf, readKept } from '../../assets/kept.ts';
 import { writeState } from '../../assets/state-file.ts';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
@@ -8,11 +8,11 @@ import { limits } from '../../config/limits.ts';
 import { readKey } from '../../event/asset-key.ts';
 import { durationMs } from '../../event/moment.ts';
 import type { Disk } from '../../journal/disk.ts';
-import { holderOf } from '../../journal/lock/protocol.ts';
 import { pollProgress } from '../../journal/progress.ts';
 import { numbered } from '../../telemetry/printable.ts';
 import { type Output, refuse } from '../cli/command.ts';
-import { folderOption, withLock, withOneJournal } from '../cli/data-folder.ts';
+import { folderOption, withOneJournal } from '../cli/data-folder.ts';
+import { throughService } from '../cli/door.ts';
 
 export interface ForgetValues {
   readonly data: string;
@@ -42,31 +42,18 @@ export async function forgetAssets(values: ForgetValues, output: Output, word: s
 }
 
 async function forgetIn(disk: Disk, forget: Forget, output: Output): Promise<ExitCode> {
-  const count = await countOf(disk, forget);
+  const count = await throughService(disk, { do: 'forget assets', forget }, () => forgetAlone(disk, forget));
   if (count === 0) return refuse(output, `${disk.folder} has no such asset`);
-  if ((await holderOf(disk.folder, limits)) !== undefined) await forgetFile.ask(disk, JSON.stringify(forget), limits);
-  else await withLock(disk, () => forgetAlone(disk, forget));
-  if ((await countOf(disk, forget)) > 0) {
-    output.complain('not all are forgotten; the log of the service has the reason. Or stop the service first');
-    return exitCodes.tryLater;
-  }
   output.print(
     `${numbered(count, 'asset')} ${count === 1 ? 'is' : 'are'} forgotten; ${count === 1 ? 'its' : 'their'} events stay`,
   );
   return exitCodes.done;
 }
 
-async function countOf(disk: Disk, forget: Forget): Promise<number> {
-  const { kept } = await read(disk);
-  return kept.states.forget(forgetTest(forget));
-}
-
-async function forgetAlone(disk: Disk, forget: Forget): Promise<void> {
-  const { kept } = await read(disk);
-  kept.states.forget(forgetTest(forget));
-  await writeState(disk, kept, async () => {});
-}
-
-function read(disk: Disk): ReturnType<typeof readKept> {
-  return readKept(loadingOf(disk, limits), pollProgress(disk.folder, limits), () => {});
+/** @returns how many assets were forgotten */
+async function forgetAlone(disk: Disk, forget: Forget): Promise<number> {
+  const { kept } = await readKept(loadingOf(disk, limits), pollProgress(disk.folder, limits), () => {});
+  const count = kept.states.forget(forgetTest(forget));
+  if (count > 0) await writeState(disk, kept, async () => {});
+  return count;
 }

@@ -167,17 +167,13 @@ function openHubFiles(disk: Disk): { readonly sources: Sources; readonly sightin
   return { sources: new Sources(options), sightings: new Sightings(options) };
 }
 
-/** @returns whether a hub knows a source. @throws the error of a system call */
-export async function hasSource(disk: Disk, id: string): Promise<boolean> {
-  return (await openHubFiles(disk).sources.view(await lastSeqIn(disk))).sources.has(id);
-}
-
-/** Forgets a source of a hub, if it is known. The caller holds the lock of the folder. @throws the error of a system call */
-export async function forgetSource(disk: Disk, id: string): Promise<void> {
+/** Forgets a source of a hub. The caller holds the lock of the folder. @returns whether it was known. @throws the error of a system call */
+export async function forgetSource(disk: Disk, id: string): Promise<boolean> {
   const { sources, sightings } = openHubFiles(disk);
-  await sources.remove(id, await lastSeqIn(disk));
+  const wasKnown = await sources.remove(id, await lastSeqIn(disk));
   await sightings.load();
   await sightings.remove(id);
+  return wasKnown;
 }
 
 function lastSeqIn(disk: Disk): Promise<number> {

@@ -4,16 +4,14 @@ import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
 import { flagOption } from '../../config/options.ts';
 import { durationMs } from '../../event/moment.ts';
-import { forgetFile } from '../../forward/hub/forget.ts';
-import type { Disk } from '../../journal/disk.ts';
-import { holderOf } from '../../journal/lock/protocol.ts';
 import type { SourceState } from '../../journal/look/source-state.ts';
 import { defineCommand, type Output, refuse } from '../cli/command.ts';
-import { folderOption, withFolder, withLock } from '../cli/data-folder.ts';
+import { folderOption, withFolder } from '../cli/data-folder.ts';
+import { throughService } from '../cli/door.ts';
 import type { ServiceOptions } from '../cli/service-options.ts';
 import { secondOf } from '../cli/table.ts';
 import { chooseJournal, type Forms, jsonLines, printerOf, withDeployment, withJournals } from './listing.ts';
-import { forgetSource, hasSource } from './local.ts';
+import { forgetSource } from './local.ts';
 import { type FormatOptions, journalOption, lastOptions, problemWith } from './options.ts';
 import type { JournalSources } from './source.ts';
 
@@ -121,21 +119,15 @@ const formsByDeployment = withDeployment(forms, 1, ({ deployment }) => deploymen
 /** Makes a hub forget a source, through the service that has its journal, or without a service directly. */
 async function forget({ data }: SourcesOptions, output: Output, [action, id]: readonly string[]): Promise<ExitCode> {
   if (action !== 'forget' || id === undefined) return refuse(output, 'give forget ID, or nothing');
-  const forgetIn = async (disk: Disk) => {
-    if ((await holderOf(disk.folder, limits)) !== undefined) await forgetFile.ask(disk, id, limits);
-    else await withLock(disk, () => forgetSource(disk, id));
-    if (await hasSource(disk, id)) {
-      output.complain(`${id} is not forgotten; the log of the service has the reason. Or stop the service first`);
-      return exitCodes.tryLater;
-    }
-    output.print(`${id} is forgotten; its events stay`);
-    return exitCodes.done;
-  };
   return withFolder(data || folderOption.initial, output, async (found) => {
     const disks = found.kind === 'journal' ? [found.disk] : found.deployments.map(({ disk }) => disk);
-    const codes: ExitCode[] = [];
-    for (const disk of disks) if (await hasSource(disk, id)) codes.push(await forgetIn(disk));
-    if (codes.length > 0) return Math.max(...codes) as ExitCode;
+    let wasKnown = false;
+    for (const disk of disks) {
+      if (!(await throughService(disk, { do: 'forget source', id }, () => forgetSource(disk, id)))) continue;
+      wasKnown = true;
+      output.print(`${id} is forgotten; its events stay`);
+    }
+    if (wasKnown) return exitCodes.done;
     return refuse(output, `${found.kind === 'journal' ? found.disk.folder : found.folder} has no source ${id}`);
   });
 }

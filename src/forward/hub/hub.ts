@@ -27,7 +27,6 @@ import type { OwnProgress } from '../../journal/progress.ts';
 import type { Notices } from '../../telemetry/log.ts';
 import type { HubFigures } from '../../telemetry/metrics.ts';
 import type { Deployment } from '../settings.ts';
-import { takeForget } from './forget.ts';
 import { type ForwardRequest, readForwardHeaders, readForwardPath, sendWith } from './received.ts';
 import { Receiver } from './receiver.ts';
 
@@ -58,13 +57,12 @@ export class Hub {
     this.#readItem = itemReader(options.limits);
   }
 
-  /** Forgets the source that a command asked to forget, if one did; one call at a time. Never rejects. */
-  async takeForget(deployment: Deployment): Promise<void> {
-    const { data, openDisk, progress, notices } = this.#options;
-    const folder = journalFolder(data, deployment);
-    const receiver = this.#receivers.get(folder);
-    if (receiver === undefined || progress.nextSeq(folder) === undefined) return; // it was never open
-    await takeForget(openDisk(folder), (source) => receiver.forget(source), notices);
+  /**
+   * Forgets a source of an open journal, durably.
+   * @returns whether it was known. @throws the error of a system call
+   */
+  forget(deployment: Deployment, source: string): Promise<boolean> {
+    return this.receiverOf(deployment).forget(source);
   }
 
   /** @returns its routes, for `AppParts.readings` */

@@ -33,7 +33,7 @@ import { AskedSending, stopForAck } from './asked.ts';
 import { Backlog } from './backlog.ts';
 import type { SendingContext } from './context.ts';
 import { PlainSending } from './plain.ts';
-import { retryName, runRetry } from './retry.ts';
+import { LetterChanges } from './retry.ts';
 import { Stale } from './stale.ts';
 import { ASKING, IDLE, OPENING, type Settling, type State, settle, stop } from './states.ts';
 import { type DestinationStatus, StateFile, statusOf } from './status.ts';
@@ -94,6 +94,8 @@ export class Pipe implements SendingContext {
   readonly #asked: AskedSending = new AskedSending(this);
   readonly #plain: PlainSending = new PlainSending(this);
   readonly #stateFile: StateFile;
+  /** What an operator does about dead letters, beside the pipe and the checks. */
+  readonly letterChanges: LetterChanges;
   /** The first event of a new destination that begins `now`: what is recorded while the cursor is being made counts as well. */
   readonly #nowSeq: number | undefined;
   /** The id of the journal, once it is known. */
@@ -102,7 +104,6 @@ export class Pipe implements SendingContext {
 
   #running: Promise<void> | undefined;
   #checking: Promise<void> = Promise.resolve();
-  #retrying: Promise<void> | undefined;
 
   #state: State = OPENING;
   readonly #trouble: Trouble;
@@ -144,6 +145,14 @@ export class Pipe implements SendingContext {
     });
     if (settings.staleAfter !== undefined)
       this.#stale = new Stale(this, options.assets!(), () => this.traits.openForRetry(this.#opening));
+    this.letterChanges = new LetterChanges({
+      ...{ disk, name: settings.name, ledger, limits: this.limits, notices: this.notices },
+      open: () => this.traits.openForRetry(this.#opening),
+      turnMs: () => this.traffic.pace.turnMs(),
+      signal: this.traffic.closing,
+      isPossible: () => this.#source !== '' && ledger.letters !== undefined,
+      onSpace: () => this.status.state === 'stopped' && this.tryNow(),
+    });
     this.#nowSeq = progress.nextSeq(disk.folder);
   }
 
@@ -228,13 +237,13 @@ export class Pipe implements SendingContext {
   }
 
   /** Called about once a second, and once at first. Never rejects. */
-  check(names: readonly string[]): Promise<void> {
-    this.#checking = this.traffic.closing.aborted ? Promise.resolve() : this.#check(names);
+  check(): Promise<void> {
+    this.#checking = this.traffic.closing.aborted ? Promise.resolve() : this.#check();
     return this.#checking;
   }
 
-  async #check(names: readonly string[]): Promise<void> {
-    const { settings, ledger, traffic } = this;
+  async #check(): Promise<void> {
+    const { ledger, traffic } = this;
     if (this.#running === undefined) {
       this.#lastSuccess = await this.#stateFile.lastSuccess();
       this.#running = this.#run();
@@ -243,20 +252,8 @@ export class Pipe implements SendingContext {
     else if (this.status.state === 'stopped' && (await this.#destination?.opened.haveFilesChanged(traffic.closing)))
       this.tryNow();
     await ledger.syncIfOld().catch(this.#warnOfCursor);
-    const isAsked = ledger.letters !== undefined && names.includes(retryName(settings.name));
     if (this.#source !== '') this.#stale?.check();
-    if (this.#source !== '' && isAsked) this.#retrying ??= this.#retry();
     await this.#stateFile.write();
-  }
-
-  /** Sends dead letters again, beside the pipe and the checks. Never rejects. */
-  async #retry(): Promise<void> {
-    const { disk, settings, ledger, limits, notices, traffic } = this;
-    const open = () => this.traits.openForRetry(this.#opening);
-    const own = { open, turnMs: () => traffic.pace.turnMs(), signal: traffic.closing };
-    const hasMadeSpace = await runRetry({ disk, name: settings.name, ledger, limits, ...own }, notices);
-    if (hasMadeSpace && this.status.state === 'stopped') this.tryNow();
-    this.#retrying = undefined;
   }
 
   /** Ends a pause: what waits or is stopped tries again at once, and a hub that has all events is asked, as it can name another way of them. */
@@ -270,7 +267,7 @@ export class Pipe implements SendingContext {
     const { traffic, ledger, backlog } = this;
     const ended = async () => {
       await this.#checking;
-      await Promise.all([this.#running, this.#retrying, this.#stale?.ended()]);
+      await Promise.all([this.#running, this.letterChanges.ended, this.#stale?.ended()]);
     };
     await traffic.close(ended());
     this.#destination?.opened.close();

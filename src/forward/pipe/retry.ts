@@ -1,17 +1,14 @@
 /**
- * Sends dead letters again because an operator asked for it. `assetlog forward retry` leaves a file `forward-<name>.retry`, which
- * the service takes up, and removes when it has tried all. So the events pass through the process that has the token, and beside
- * the pipe, which is not held up.
+ * Sends dead letters again because an operator asked for it, with `assetlog forward retry`: through the process that has the token, and
+ * beside the pipe, which is not held up.
  *
  * Before an event is sent, its letter says that it is in doubt, and after it what became of it. So a crash between leaves it in
- * doubt, and it is sent a second time only if an operator names it. The file may also say that letters are given up: only the
- * service may append to theirs.
+ * doubt, and it is sent a second time only if an operator names it.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from '../../config/limits.ts';
-import { type Disk, describe, type ReadableDisk, unlessAbsent } from '../../journal/disk.ts';
-import { readSmall } from '../../journal/file-io.ts';
+import type { Disk, ReadableDisk } from '../../journal/disk.ts';
 import { Line } from '../../journal/look/reading.ts';
 import type { Notices } from '../../telemetry/log.ts';
 import { recordedUpTo } from '../destinations/answers.ts';
@@ -22,16 +19,6 @@ import type { LetterState } from '../ledger/letter-states.ts';
 import { readDeadLetters, readLetterStates } from '../ledger/letters.ts';
 import type { SeqRange } from '../position.ts';
 
-/** What the file says: `{"seqs":{"first":7,"last":12}}`. */
-export interface Retry {
-  /** The letters of these seqs; if it is absent, letters that were refused: an event in doubt might be there already. */
-  readonly seqs?: SeqRange | undefined;
-  /** The letters of these seqs are given up instead. */
-  readonly givesUp?: boolean;
-  /** A service has taken it up. */
-  readonly isRunning?: boolean;
-}
-
 /** What became of the letters, as numbers of events. */
 export interface RetryResult {
   /** The destination took them. */
@@ -40,8 +27,6 @@ export interface RetryResult {
   readonly refused: number;
   /** Not tried. */
   readonly left: number;
-  /** Number of letters that were given up; undefined if they were to be sent again. */
-  readonly givenUp?: number;
 }
 
 export interface RetryParts {
@@ -57,76 +42,78 @@ export interface RetryParts {
   readonly turnMs: () => number;
   /** Ends the request in flight, and the retry. */
   readonly signal: AbortSignal;
+  /** Ends the retry after the event in flight: the operator has left. */
+  readonly gone: AbortSignal;
   readonly limits: Pick<Limits, 'lineBytesMax'>;
 }
 
-/** @returns the name of the file: `forward-hub.retry` for `hub` */
-export function retryName(name: string): string {
-  return `forward-${name}.retry`;
-}
-
-/** @returns undefined if there is no file @throws SyntaxError for other content than JSON, or the error of a system call */
-export async function readRetry(disk: ReadableDisk, name: string): Promise<Retry | undefined> {
-  const bytes = await readSmall(disk, retryName(name), BYTES_MAX);
-  return bytes && JSON.parse(`${bytes}`);
-}
-
-/** Replaces the file. @throws the error of a system call */
-export async function writeRetry(disk: Disk, name: string, retry: Retry): Promise<void> {
-  await disk.replace(retryName(name), Buffer.from(JSON.stringify(retry)));
-}
-
-/** Whether a letter is to be sent again. @param seqs as `Retry.seqs` */
+/** Whether a letter is to be sent again. @param seqs of the events; if undefined, those that were refused: one in doubt might be there */
 export function isWanted({ first, last, outcome }: LetterState, seqs: SeqRange | undefined): boolean {
   if (seqs === undefined) return outcome === 'refused';
   return outcome !== 'removed' && first >= seqs.first && last <= seqs.last;
 }
 
-/**
- * Like `takeRetry`, and logs what became of it. Never rejects.
- * @returns whether there is space for other dead letters now
- */
-export async function runRetry(parts: RetryParts, notices: Pick<Notices, 'info' | 'warn'>): Promise<boolean> {
-  try {
-    const result = await takeRetry(parts);
-    if (result === undefined) return false;
-    const { givenUp, ...counts } = result;
-    if (givenUp === undefined) notices.info('dead letters were sent again', counts);
-    else notices.info('dead letters were given up', { count: givenUp });
-    return counts.sent > 0 || givenUp !== undefined;
-  } catch (error) {
-    const problem = describe(error as Error);
-    notices.warn('dead letters could not be sent again or given up', { problem });
-    return false;
+export interface LetterChangesOptions extends Omit<RetryParts, 'gone'> {
+  readonly notices: Pick<Notices, 'info'>;
+  /** Whether the journal and the dead letters are open. */
+  readonly isPossible: () => boolean;
+  /** Called when there might be space for other dead letters. */
+  readonly onSpace: () => void;
+}
+
+/** What an operator does about dead letters while the service forwards: one change at a time. */
+export class LetterChanges {
+  readonly #options: LetterChangesOptions;
+  /** Resolves when the last change has ended. */
+  ended: Promise<unknown> | undefined;
+
+  constructor(options: LetterChangesOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Sends dead letters again.
+   * @param seqs as in `isWanted`
+   * @param gone ends it after the event in flight
+   * @throws Error if it is not possible now, or the error of a system call on the dead letters
+   */
+  async retry(seqs: SeqRange | undefined, gone: AbortSignal): Promise<RetryResult> {
+    const { notices, onSpace } = this.#options;
+    const result = await this.#run(() => sendAgain({ ...this.#options, gone }, seqs));
+    notices.info('dead letters were sent again', { ...result });
+    if (result.sent > 0) onSpace();
+    return result;
+  }
+
+  /** Gives dead letters up. @returns how many they were. @throws as `retry` */
+  async giveUp(seqs: SeqRange): Promise<number> {
+    const { notices, onSpace } = this.#options;
+    const count = await this.#run(() => giveUp(this.#options, seqs));
+    notices.info('dead letters were given up', { count });
+    onSpace();
+    return count;
+  }
+
+  async #run<Result>(change: () => Promise<Result>): Promise<Result> {
+    const { name, signal, isPossible } = this.#options;
+    if (this.ended !== undefined) throw new Error('another retry is under way; wait for it');
+    if (!isPossible() || signal.aborted) throw new Error(`forwarding to ${name} has not begun, or it ends`);
+    const changing = change();
+    this.ended = changing.catch(() => {});
+    return changing.finally(() => {
+      this.ended = undefined;
+    });
   }
 }
 
-/**
- * For the service, about once a second for each destination, one call at a time: sends again what an operator asked for, if
- * anything.
- * @returns what became of it; undefined if there is nothing to do
- * @throws Error if the file is no request, or the error of a system call on the file or on the dead letters
- */
-export async function takeRetry(parts: RetryParts): Promise<RetryResult | undefined> {
-  const { disk, name } = parts;
-  let isThere = true;
-  try {
-    const asked = await readRetry(disk, name);
-    isThere = asked !== undefined; // one that is written from now on is for the next call
-    // A process that has died had taken up a retry that is running: which event is in doubt is in the letters.
-    if (asked === undefined || asked.isRunning === true) return undefined;
-    await writeRetry(disk, name, { ...asked, isRunning: true });
-    return await (asked.givesUp === true ? giveUp(parts, asked.seqs) : sendAgain(parts, asked.seqs));
-  } finally {
-    if (isThere) await disk.remove(retryName(name)).catch(unlessAbsent(undefined));
-  }
-}
-
-/** Closes each letter by one of its own. */
-async function giveUp({ disk, name, ledger, limits }: RetryParts, seqs: SeqRange | undefined): Promise<RetryResult> {
-  const open = seqs === undefined ? [] : await openIn(disk, name, seqs, limits);
+/** Closes each open letter about these events by one of its own. @returns how many they were. @throws the error of a system call */
+export async function giveUp(
+  { disk, name, ledger, limits }: Pick<RetryParts, 'disk' | 'name' | 'ledger' | 'limits'>,
+  seqs: SeqRange,
+): Promise<number> {
+  const open = await openIn(disk, name, seqs, limits);
   for (const { first, last } of open) await ledger.append(skipped({ first, last }));
-  return { sent: 0, refused: 0, left: 0, givenUp: open.length };
+  return open.length;
 }
 
 /** @returns the open letters that are about these events only */
@@ -140,15 +127,20 @@ export async function openIn(
   return states.filter(({ first, last }) => seqs.first <= first && last <= seqs.last);
 }
 
-async function sendAgain(parts: RetryParts, seqs: SeqRange | undefined): Promise<RetryResult> {
-  const { disk, name, ledger, open, turnMs, signal, limits } = parts;
+/**
+ * @param seqs as in `isWanted`
+ * @returns what became of the events. @throws the error of a system call on the dead letters
+ */
+export async function sendAgain(parts: RetryParts, seqs: SeqRange | undefined): Promise<RetryResult> {
+  const { disk, name, ledger, open, turnMs, signal, gone, limits } = parts;
+  const ending = AbortSignal.any([signal, gone]);
   const counts = { sent: 0, refused: 0 };
   const states = (await readLetterStates(disk, name, limits)).all.filter((state) => isWanted(state, seqs));
   const wanted = new Map(states.map((state) => [state.first, state]));
   const destination = open();
   const turn = async () => {
     const waitMs = turnMs();
-    if (waitMs > 0) await sleep(waitMs, undefined, { signal }).catch(() => {}); // an abort
+    if (waitMs > 0) await sleep(waitMs, undefined, { signal: ending }).catch(() => {}); // an abort
   };
   try {
     for await (const letter of readDeadLetters(disk, name, limits)) {
@@ -156,7 +148,7 @@ async function sendAgain(parts: RetryParts, seqs: SeqRange | undefined): Promise
       const state = wanted.get(seqsOf(letter).first);
       if (line === undefined || state === undefined) continue;
       await turn();
-      if (signal.aborted) break;
+      if (ending.aborted) break;
       const { kind } = await sendOne(line, state, { ledger, destination, signal, turn });
       if (kind !== 'recorded' && kind !== 'refused' && kind !== 'in doubt') break;
       wanted.delete(state.first);
@@ -211,6 +203,3 @@ function outcomeOf(sent: Sent, { outcome, became }: LetterState): Outcome {
       return { outcome, became, reason };
   }
 }
-
-/** More than the file ever has. */
-const BYTES_MAX = 65_536;

@@ -11,7 +11,6 @@ import type { Limits } from '../../config/limits.ts';
 import { Mutex } from '../../config/mutex.ts';
 import { type Disk, describe, type ReadableDisk } from '../../journal/disk.ts';
 import { readSmall } from '../../journal/file-io.ts';
-import type { Holder } from '../../journal/lock/protocol.ts';
 import { askDurable, pollProgress } from '../../journal/progress.ts';
 import type { Notices } from '../../telemetry/log.ts';
 import type { StopKind } from '../destinations/destination.ts';
@@ -74,6 +73,9 @@ export interface StatusFacts
   readonly letters: { readonly open: number; readonly lost: number } | undefined;
 }
 
+/** The destinations of the service that has a folder, as it says them: `unsaid` if it does not. Undefined without a service. */
+export type Served = readonly DestinationStatus[] | 'unsaid' | undefined;
+
 export function statusOf(facts: StatusFacts): DestinationStatus {
   const { name, deployment, to, kind, state, why, reason, since, next_try, seq, last_seq } = facts;
   const { oldest, letters, last_success, last_error } = facts;
@@ -101,19 +103,14 @@ export function statusOf(facts: StatusFacts): DestinationStatus {
 }
 
 /** The content of the state file: what is in neither the journal nor the cursor nor the dead letters. */
-export interface WrittenStatus
-  extends Pick<
-    DestinationStatus,
-    'to' | 'kind' | 'state' | 'why' | 'reason' | 'since' | 'next_try' | 'last_success' | 'last_error'
-  > {
-  /** Id of the process that wrote it: the state is out of date if that does not hold the lock of the folder. 0 if it has ended. */
-  readonly pid: number;
-}
+export type WrittenStatus = Pick<
+  DestinationStatus,
+  'to' | 'kind' | 'state' | 'why' | 'reason' | 'since' | 'next_try' | 'last_success' | 'last_error'
+>;
 
-/** @param pid as `WrittenStatus.pid` */
-export function writtenOf(status: DestinationStatus, pid: number): WrittenStatus {
+export function writtenOf(status: DestinationStatus): WrittenStatus {
   const { to, kind, state, why, reason, since, next_try, last_success, last_error } = status;
-  return { to, kind, state, why, reason, since, next_try, last_success, last_error, pid };
+  return { to, kind, state, why, reason, since, next_try, last_success, last_error };
 }
 
 /** @returns the name of the state file: `forward-hub.state` for `hub` */
@@ -162,7 +159,7 @@ export class StateFile {
   write(isLast = false): Promise<void> {
     return this.#mutex.run(async () => {
       const { limits, notices } = this.#options;
-      const written = writtenOf(this.#status(), isLast ? NO_PROCESS : process.pid);
+      const written = writtenOf(this.#status());
       const { state, reason, last_success } = written;
       const text = JSON.stringify(written);
       if (text === this.#written.text) return;
@@ -196,22 +193,27 @@ export async function readState(
 }
 
 /**
- * @param running the process that has the folder, if one has it
+ * @param served what the service that has the folder says: `unsaid` if it does not answer, undefined without a service
  * @returns the destinations that were ever forwarded to, by name
  * @throws the error of a system call
  */
 export async function readStatus(
   disk: ReadableDisk,
   deployment: string | null,
-  running: Holder | undefined,
+  served: Served,
   limits: Limits,
 ): Promise<DestinationStatus[]> {
   const durable = await askDurable(pollProgress(disk.folder, limits));
   const last_seq = durable.kind === 'before' ? durable.seq - 1 : await readLastSeq(disk, limits);
   const all: DestinationStatus[] = [];
   for (const name of await readNames(disk)) {
-    const facts = await readFacts(disk, name, running, { last_seq, limits });
-    all.push(statusOf({ ...facts, name, deployment, last_seq }));
+    const now = typeof served === 'object' ? served.find((one) => one.name === name) : undefined;
+    // A pipe that has just begun does not know its letters yet.
+    if (now !== undefined && now.dead_letters !== null) all.push(now);
+    else
+      all.push(
+        statusOf({ ...(await readFacts(disk, name, served, { last_seq, limits })), name, deployment, last_seq }),
+      );
   }
   return all;
 }
@@ -219,7 +221,7 @@ export async function readStatus(
 async function readFacts(
   disk: ReadableDisk,
   name: string,
-  running: Holder | undefined,
+  served: Served,
   { last_seq, limits }: { readonly last_seq: number; readonly limits: Limits },
 ): Promise<Omit<StatusFacts, 'name' | 'deployment' | 'last_seq'>> {
   const cursor = await readCursor(disk, name);
@@ -229,7 +231,7 @@ async function readFacts(
   const saved = cursor.kind === 'lost' ? null : (value?.seq ?? 0);
   const seq = saved === null ? null : (letters?.namedAfter(saved) ?? saved); // a hub's cursor passes these with the next event
   const hasAll = seq === null || seq >= last_seq;
-  const { state, reason } = readShown(running, written, hasAll);
+  const { state, reason } = readShown(served, name, written, hasAll);
   const isAsWritten = state === written?.state;
   const isUnsaid = cursor.kind === 'lost' && state !== 'stopped';
   const lost = isUnsaid
@@ -253,17 +255,19 @@ async function readFacts(
 
 /** @param hasAll whether it is not behind. The state file is written at intervals, so it can say idle while events are sent */
 function readShown(
-  running: Holder | undefined,
+  served: Served,
+  name: string,
   written: WrittenStatus | undefined,
   hasAll: boolean,
 ): Pick<DestinationStatus, 'state' | 'reason'> {
-  if (running === undefined) {
+  if (served === undefined) {
     const before = written?.reason == null ? '' : `; before, ${written.state}: ${written.reason}`;
     return { state: 'not running', reason: `no service has the folder; start it${before}` };
   }
-  if (written !== undefined && (running.pid ?? written.pid) === written.pid)
-    return written.state === 'idle' && !hasAll ? { ...written, state: 'sending' } : written;
-  return { state: 'not forwarded', reason: 'the service does not have this destination' };
+  const isServed = served === 'unsaid' || served.some((one) => one.name === name);
+  if (written === undefined || !isServed)
+    return { state: 'not forwarded', reason: 'the service does not have this destination' };
+  return written.state === 'idle' && !hasAll ? { ...written, state: 'sending' } : written;
 }
 
 /** @returns the time of the first event after `seq` */
@@ -271,5 +275,3 @@ async function readOldest(disk: ReadableDisk, seq: number, last: number, limits:
   for await (const { event } of readLines(disk, { first: seq + 1, last }, limits)) return event.time;
   return undefined;
 }
-
-const NO_PROCESS = 0;

@@ -28,9 +28,9 @@ import { isMissingPath } from '../disk.ts';
 import { isSameFile } from '../entry.ts';
 import { giveSocketToOwner } from '../open/owner.ts';
 import { closePlace, listSockets, nameOfFolder, openPlace, type Place } from './address.ts';
-import { type AskLimits, ask, DENIED, LOCK, LockServer } from './protocol.ts';
+import { type AskLimits, ask, DENIED, type Door, type DoorLimits, LOCK, LockServer } from './protocol.ts';
 
-export type LockLimits = AskLimits & Pick<Limits, 'lockMs'>;
+export type LockLimits = AskLimits & DoorLimits & Pick<Limits, 'lockMs'>;
 
 /** Another process writes to the folder. */
 export class InUseError extends Error {}
@@ -57,18 +57,21 @@ export interface Lock {
    * @param onLost called at each check after the lock is lost, with the error of `checkHeld`
    */
   watch(locks: LockRota, onLost: (error: Error) => void): void;
-  /** Lets other processes ask how far the journal is durable: see `askHolder`. The getter is called for each connection. */
-  shareDurable(nextSeq: () => number | undefined): void;
-  /** Removes the lock file, if it exists. Resolves when another process can lock the folder. Can be called more than once. */
+  /** Lets other processes ask how far the journal is durable, and for what only its writer can do. */
+  open(door: Door): void;
+  /**
+   * Ends the requests of other processes, and removes the lock file, if it exists. Resolves when another process can lock the folder.
+   * Can be called more than once.
+   */
   release(): Promise<void>;
 }
 
 /** The checks of the locks that a process holds. */
-export type LockRota = Rota<() => Promise<void>>;
+export type LockRota = Rota;
 
 /** @returns the checks of locks, none at first */
 export function createLockRota(limits: Pick<Limits, 'lockCheckMs' | 'lockChecksMax'>): LockRota {
-  return new Rota({ turnMs: limits.lockCheckMs, turnMax: limits.lockChecksMax, look: (check) => check() });
+  return new Rota({ turnMs: limits.lockCheckMs, turnMax: limits.lockChecksMax });
 }
 
 /** The type of `lockFolder`. */
@@ -81,7 +84,7 @@ export type LockFolder = (folder: string, limits: LockLimits) => Promise<Lock>;
  */
 export async function lockFolder(folder: string, limits: LockLimits, system: Platform = platform): Promise<Lock> {
   const place = openPlace(folder, system);
-  const server = new LockServer();
+  const server = new LockServer(limits);
   const id = randomUUID();
   const published = `${LOCK}${id}`;
   const path = join(folder, published);
@@ -91,11 +94,12 @@ export async function lockFolder(folder: string, limits: LockLimits, system: Pla
     if (isReleased) return;
     isReleased = true;
     unwatch();
+    await server.endRequests(); // they write to the folder
     if (!system.isWindows) removeSocket(path);
     await server.close();
     closePlace(place);
   };
-  const shared = { shareDurable: server.shareDurable.bind(server), release };
+  const shared = { open: (door: Door) => server.open(door), release };
   /** A lock at the name of the folder has no file to check. */
   const holdName = async (hazard?: string): Promise<Lock> => {
     await listenAtName(server, place, limits);

@@ -1,36 +1,58 @@
 /**
- * What is said over the lock of a folder: its holder answers each client that connects with one line and closes the connection.
+ * What is said over the lock of a folder. Its holder tells each client that connects its state in one line:
  *
  *     starting 4711          the process is about to lock the folder
- *     held 4711              it holds the lock
- *     held 4711 12           its journal is durable up to the line before seq 12
+ *     held 4711 -⏎           it holds the lock
+ *     held 4711 12⏎          its journal is durable up to the line before seq 12
+ *
+ * The line feed says that the holder takes a request: a line of JSON that the client has sent without waiting. The holder carries it
+ * out, answers with another line, and closes the connection. Holders of 0.3.0 and before end their state without a line feed. Their
+ * clients read until the end, so the holder closes a connection from which nothing comes.
  */
 
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import type { Limits } from '../../config/limits.ts';
 import { atAddress, closePlace, listSockets, nameOfFolder, openPlace, type Place } from './address.ts';
 
-export type AskLimits = Pick<Limits, 'lockAnswerMs' | 'lockAnswerBytesMax'>;
+export type AskLimits = Pick<Limits, 'lockAnswerMs' | 'lockAnswerBytesMax' | 'doorAnswerBytesMax'>;
+export type DoorLimits = Pick<Limits, 'doorWaitMs' | 'doorRequestMs' | 'doorRequestBytesMax' | 'doorAskersMax'>;
 
 /** Prefix of the socket files of locks. */
 export const LOCK = '.lock-';
 /** State of a lock that this user may not connect to. Its process might be alive, perhaps in another namespace. */
 export const DENIED = 'denied';
 
+/** What the holder of a lock tells other processes, and does for them. */
+export interface Door {
+  /** @returns the seq of the first line that is not durable yet; undefined while the journal is not open */
+  readonly nextSeq: () => number | undefined;
+  /**
+   * Carries out a request while the journal is open. Never rejects.
+   * @param request a line of JSON
+   * @param gone aborts when the client has left, or the lock is being released
+   * @returns the answer, in one line
+   */
+  readonly answer: (request: string, gone: AbortSignal) => Promise<string>;
+}
+
+/** The answer to a request that is not carried out. */
+export function refusal(error: string): string {
+  return JSON.stringify({ error });
+}
+
 /** The server of a process that holds a lock, or is about to. */
 export class LockServer {
-  #state: 'starting' | 'held' = 'starting';
-  #nextSeq: () => number | undefined = () => undefined;
+  #isHeld = false;
+  #door: Door | undefined;
+  readonly #limits: DoorLimits;
   readonly #server: Server;
+  /** Connections from which a request may come, or whose request is being carried out. */
+  readonly #askers = new Set<Socket>();
+  readonly #answers = new Set<Promise<void>>();
 
-  constructor() {
-    this.#server = createServer((client) => {
-      client.on('error', () => client.destroy()); // a client that disconnected needs no answer
-      const answer = `${this.#state} ${process.pid} ${this.#nextSeq() ?? ''}`.trimEnd();
-      // Destroyed as soon as the kernel has the answer: otherwise a stalled client would delay `close`, and many stalled clients
-      // would use up the file descriptors.
-      client.end(answer, () => client.destroy());
-    });
+  constructor(limits: DoorLimits) {
+    this.#limits = limits;
+    this.#server = createServer((client) => this.#greet(client));
     this.#server.on('error', () => {}); // no file descriptor is left to accept a client: it is disconnected, and asks again
   }
 
@@ -49,20 +71,94 @@ export class LockServer {
 
   /** The lock is held from now on. It does not keep the process running. */
   hold(): void {
-    this.#state = 'held';
+    this.#isHeld = true;
     this.#server.unref();
   }
 
-  /** @param nextSeq called for each client */
-  shareDurable(nextSeq: () => number | undefined): void {
-    this.#nextSeq = nextSeq;
+  open(door: Door): void {
+    this.#door = door;
+  }
+
+  /** Ends the requests that are being carried out. Resolves when nothing is done for a client any more. */
+  async endRequests(): Promise<void> {
+    this.#door = undefined;
+    for (const client of this.#askers) client.destroy();
+    await Promise.all(this.#answers);
   }
 
   /** Resolves when the address is free. */
   async close(): Promise<void> {
-    await new Promise((resolve) => this.#server.close(resolve));
+    const closed = new Promise((resolve) => this.#server.close(resolve));
+    for (const client of this.#askers) client.destroy(); // also one that has connected since `endRequests`
+    await closed;
+  }
+
+  #greet(client: Socket): void {
+    client.on('error', () => client.destroy()); // a client that disconnected needs no answer
+    if (!this.#isHeld || this.#askers.size >= this.#limits.doorAskersMax) {
+      // Destroyed as soon as the kernel has the answer: otherwise a stalled client would delay `close`, and many stalled clients
+      // would use up the file descriptors.
+      client.end(this.#isHeld ? this.#state() : `starting ${process.pid}`, () => client.destroy());
+      return;
+    }
+    this.#askers.add(client);
+    client.once('close', () => this.#askers.delete(client));
+    client.unref();
+    client.write(this.#state());
+    const answer = this.#serve(client).finally(() => this.#answers.delete(answer));
+    this.#answers.add(answer);
+  }
+
+  #state(): string {
+    return `held ${process.pid} ${this.#door?.nextSeq() ?? '-'}\n`;
+  }
+
+  /** Never rejects. */
+  async #serve(client: Socket): Promise<void> {
+    const request = await readRequest(client, this.#limits);
+    if (request === undefined) {
+      client.destroy();
+      return;
+    }
+    const gone = new AbortController();
+    client.once('close', () => gone.abort());
+    if (client.destroyed) return;
+    const door = this.#door;
+    const isOpen = door?.nextSeq() !== undefined;
+    const answer = isOpen ? await door!.answer(request, gone.signal) : refusal('its journal is not open');
+    client.end(`${answer}\n`, () => client.destroy());
   }
 }
+
+/** @returns the first line; undefined if none has begun within `doorWaitMs`, or ended within `doorRequestMs` and the limit of bytes */
+function readRequest(client: Socket, limits: DoorLimits): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    let timer = setTimeout(() => settle(undefined), limits.doorWaitMs);
+    const settle = (request: string | undefined) => {
+      clearTimeout(timer);
+      client.off('data', take);
+      client.resume(); // otherwise its end would not be noticed
+      resolve(request);
+    };
+    const take = (chunk: Buffer) => {
+      if (bytes === 0) {
+        clearTimeout(timer);
+        timer = setTimeout(() => settle(undefined), limits.doorRequestMs);
+      }
+      chunks.push(chunk);
+      bytes += chunk.length;
+      const isWhole = chunk.includes(LINE_FEED);
+      if (isWhole || bytes > limits.doorRequestBytesMax)
+        settle(isWhole && bytes <= limits.doorRequestBytesMax ? Buffer.concat(chunks).toString() : undefined);
+    };
+    client.on('data', take);
+    client.once('close', () => settle(undefined));
+  });
+}
+
+const LINE_FEED = 0x0a;
 
 /**
  * The answer of the process that writes a journal: the seq of the first line that is not durable yet · `unsaid` if there is no
@@ -79,7 +175,7 @@ export type Durable =
  * @throws the error of a system call
  */
 export async function askHolder(folder: string, limits: AskLimits): Promise<Durable> {
-  const answers = await askAll(folder, limits);
+  const answers = (await askAll(folder, limits)).map(({ state }) => state);
   const held = answers.find((answer) => answer?.startsWith('held '));
   if (held === undefined) return { kind: answers.some((answer) => UNANSWERED.has(answer)) ? 'unanswered' : 'unsaid' };
   const seq = Number(held.split(' ')[2]);
@@ -97,13 +193,21 @@ export interface Holder {
  * @throws the error of a system call
  */
 export async function holderOf(folder: string, limits: AskLimits): Promise<Holder | undefined> {
-  const answers = (await askAll(folder, limits)).filter((answer) => answer !== undefined);
+  const answers = (await askAll(folder, limits)).flatMap(({ state }) => state ?? []);
   const pid = answers.map((answer) => Number(answer.split(' ')[1])).find((pid) => pid > 0);
   return answers.length === 0 ? undefined : { pid };
 }
 
-/** @returns the answer of each lock in the folder; undefined if its process has ended or cannot be asked */
-async function askAll(folder: string, limits: AskLimits): Promise<(string | undefined)[]> {
+/** What a process says of its lock, and answers to a request. */
+export interface Said {
+  /** Such as `held 4711 12⏎`; `held` after the timeout; undefined if the process has ended or cannot be asked. */
+  readonly state: string | undefined;
+  /** Undefined if the connection ended without one. */
+  readonly answer?: string;
+}
+
+/** @returns what each lock in the folder says. @throws the error of a system call */
+export async function askAll(folder: string, limits: AskLimits, request = ''): Promise<Said[]> {
   let place: Place;
   try {
     place = openPlace(folder);
@@ -117,34 +221,43 @@ async function askAll(folder: string, limits: AskLimits): Promise<(string | unde
       ...(place.system.isWindows ? [] : listSockets(folder, LOCK)),
       ...(ofFolder === undefined ? [] : [ofFolder]),
     ];
-    return await Promise.all(names.map((name) => ask(place, name, limits).catch(() => undefined))); // the lock of another user might refuse
+    const unlessRefused = () => ({ state: undefined }); // the lock of another user might refuse
+    return await Promise.all(names.map((name) => talk(place, name, limits, request).catch(unlessRefused)));
   } finally {
     closePlace(place);
   }
 }
 
-/**
- * @param name see `atAddress`
- * @returns the answer of the process, such as `held 4711 12`; `held` after the timeout; undefined if the process has ended
- */
+/** @param name see `atAddress` @returns what the process says of its lock: see `Said` @throws the error of a system call */
 export async function ask(place: Place, name: string, limits: AskLimits): Promise<string | undefined> {
+  return (await talk(place, name, limits, '')).state;
+}
+
+/** @param request a line that is sent at once; empty for the state alone. The answer has no time limit: while the process lives, its socket does */
+async function talk(place: Place, name: string, limits: AskLimits, request: string): Promise<Said> {
   const late = new AbortController();
-  // A timeout for the whole answer: an idle timeout would restart with each byte.
+  // A timeout for the whole state: an idle timeout would restart with each byte.
   const timer = setTimeout(() => late.abort(), limits.lockAnswerMs);
   try {
     const socket = await atAddress(place, name, (path) => connectTo(path, late.signal));
-    return await readAnswer(socket, limits.lockAnswerBytesMax);
+    if (request !== '') socket.write(request);
+    return await readSaid(socket, limits, request !== '', () => clearTimeout(timer));
   } catch (error) {
-    if (late.signal.aborted) return 'held';
-    const { code } = error as NodeJS.ErrnoException;
-    if (code === 'ECONNREFUSED' || code === 'ENOENT') return undefined;
-    // A closing process resets the connection; a full backlog refuses with EAGAIN. The caller asks again.
-    if (code === 'ECONNRESET' || code === 'EAGAIN') return 'unclear';
-    if (code === 'EACCES' || code === 'EPERM') return DENIED;
-    throw error;
+    return { state: stateOf(error as NodeJS.ErrnoException, late.signal) };
   } finally {
     clearTimeout(timer);
   }
+}
+
+/** @returns what the error of a connection says. @throws the error, if it says nothing */
+function stateOf(error: NodeJS.ErrnoException, late: AbortSignal): string | undefined {
+  if (late.aborted) return 'held';
+  const { code } = error;
+  if (code === 'ECONNREFUSED' || code === 'ENOENT') return undefined;
+  // A closing process resets the connection; a full backlog refuses with EAGAIN. The caller asks again.
+  if (code === 'ECONNRESET' || code === 'EAGAIN') return 'unclear';
+  if (code === 'EACCES' || code === 'EPERM') return DENIED;
+  throw error;
 }
 
 /** Results of `ask` for a holder that does not answer. */
@@ -161,19 +274,32 @@ function connectTo(path: string, signal: AbortSignal): Promise<Socket> {
   });
 }
 
-/** @returns the answer, or `held` if it is longer than `bytesMax` */
-function readAnswer(socket: Socket, bytesMax: number): Promise<string> {
+/** @param onState called when the state has arrived @returns also the answer, if one is wanted; the state `held` if it is too long */
+function readSaid(socket: Socket, limits: AskLimits, wantsAnswer: boolean, onState: () => void): Promise<Said> {
   return new Promise((resolve, reject) => {
-    let answer = '';
-    const settle = (state: string) => {
+    let state = '';
+    const answer: Buffer[] = [];
+    let answerBytes = 0;
+    const settle = (said: Said) => {
       socket.destroy();
-      resolve(state);
+      resolve(said);
     };
-    socket.on('data', (chunk) => {
-      answer += chunk.toString('latin1');
-      if (answer.length > bytesMax) settle('held');
+    socket.on('data', (chunk: Buffer) => {
+      let rest = chunk;
+      if (!state.endsWith('\n')) {
+        const end = chunk.indexOf(LINE_FEED) + 1;
+        state += chunk.toString('latin1', 0, end === 0 ? chunk.length : end);
+        rest = end === 0 ? Buffer.alloc(0) : chunk.subarray(end);
+        if (state.length > limits.lockAnswerBytesMax) settle({ state: 'held' });
+        if (end > 0) onState();
+        if (end > 0 && !wantsAnswer) settle({ state });
+      }
+      if (rest.length > 0) answer.push(rest);
+      answerBytes += rest.length;
+      if (answerBytes > limits.doorAnswerBytesMax) settle({ state });
+      if (rest.at(-1) === LINE_FEED) settle({ state, answer: Buffer.concat(answer).toString() });
     });
-    socket.on('end', () => settle(answer));
-    socket.on('error', reject);
+    socket.on('end', () => settle({ state }));
+    socket.on('error', (error) => (state.endsWith('\n') ? settle({ state }) : reject(error)));
   });
 }

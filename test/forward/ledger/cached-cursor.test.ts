@@ -72,7 +72,7 @@ test('the cursor of a hub is synced after a time, also if no event follows, and 
   await bench.untilDone();
   const untilChecked = (what: string, isSo: () => boolean | Promise<boolean>) =>
     eventually(what, async () => {
-      await bench.pipe.check([]);
+      await bench.pipe.check();
       return isSo();
     });
   await untilChecked('the cursor is synced', async () => (await durableSeq(disk)) === 10);
@@ -82,10 +82,10 @@ test('the cursor of a hub is synced after a time, also if no event follows, and 
   await untilChecked('a sync fails', () => warnings().length > 0);
   assert.deepEqual([warnings(), await durableSeq(disk)], [['the cursor could not be saved'], 10]);
   disk.fault = () => undefined;
-  await bench.pipe.check([]);
+  await bench.pipe.check();
   assert.equal(await durableSeq(disk), 11);
   const syncs = syncsOf(disk);
-  await bench.pipe.check([]);
+  await bench.pipe.check();
   assert.equal(syncsOf(disk), syncs, 'once');
   await bench.pipe.close();
 });

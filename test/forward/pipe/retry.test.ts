@@ -5,12 +5,11 @@ import { test } from 'node:test';
 import { limits } from '../../../src/config/limits.ts';
 import type { DeadLetter } from '../../../src/forward/ledger/letter.ts';
 import { readLetterStates } from '../../../src/forward/ledger/letters.ts';
-import { type Retry, type RetryResult, readRetry, retryName, writeRetry } from '../../../src/forward/pipe/retry.ts';
 import { makeLines } from '../../support/segments.ts';
 import { Model } from '../../world/destination.ts';
 import { eachCall, everyRemains } from '../../world/power.ts';
 import { SimulatedDisk } from '../../world/simulated-disk.ts';
-import { openLetters, takeAsked } from '../scripted.ts';
+import { openLetters, retry } from '../scripted.ts';
 
 const { lines } = makeLines(9);
 const time = '2026-11-20T15:19:45.266Z';
@@ -30,32 +29,25 @@ async function folder(): Promise<SimulatedDisk> {
   return disk;
 }
 
-async function retry(disk: SimulatedDisk, model: Model, asked: Retry = {}): Promise<RetryResult | undefined> {
-  await writeRetry(disk, 'upstream', asked);
-  return takeAsked(disk, model);
-}
-
 async function outcomes(disk: SimulatedDisk): Promise<Record<string, string>> {
   const states = (await readLetterStates(disk, 'upstream', limits)).all;
   return Object.fromEntries(states.map(({ first, outcome }) => [first, outcome]));
 }
 
-test('what was refused is sent again, once, and the marker is removed [retry-1]', async () => {
+test('what was refused is sent again, once, and a second retry sends nothing [retry-1]', async () => {
   const [disk, model] = [await folder(), new Model('api')];
-  assert.equal(await takeAsked(disk, model), undefined, 'nothing was asked for');
   assert.deepEqual(await retry(disk, model), { sent: 3, refused: 0, left: 0 });
   assert.deepEqual(model.recorded, [2, 3, 4]);
-  assert.equal(await readRetry(disk, 'upstream'), undefined);
   const left = { 5: 'in doubt', 6: 'skipped', 7: 'removed' };
   assert.deepEqual(await outcomes(disk), left);
   assert.deepEqual(await retry(disk, model), { sent: 0, refused: 0, left: 0 });
-  assert.deepEqual(await retry(disk, model, { seqs: { first: 2, last: 4 } }), { sent: 0, refused: 0, left: 0 });
+  assert.deepEqual(await retry(disk, model, { first: 2, last: 4 }), { sent: 0, refused: 0, left: 0 });
   assert.deepEqual(model.recorded, [2, 3, 4], 'a second retry doubles nothing');
 });
 
 test('an event in doubt, or given up, is sent again only if it is named', async () => {
   const [disk, model] = [await folder(), new Model('api')];
-  assert.deepEqual(await retry(disk, model, { seqs: { first: 5, last: 9 } }), { sent: 2, refused: 0, left: 0 });
+  assert.deepEqual(await retry(disk, model, { first: 5, last: 9 }), { sent: 2, refused: 0, left: 0 });
   assert.deepEqual(model.recorded, [5, 6]);
 });
 
@@ -63,8 +55,8 @@ test('an event whose retry was recorded without an answer is not sent again by t
   const [disk, model] = [await folder(), new Model('nats')];
   model.answer = (what) => (what === 'ask' ? 'record' : 'lost');
   const seqs = { first: 2, last: 2 };
-  assert.deepEqual(await retry(disk, model, { seqs }), { sent: 0, refused: 1, left: 0 });
-  assert.deepEqual(await retry(disk, model, { seqs }), { sent: 1, refused: 0, left: 0 });
+  assert.deepEqual(await retry(disk, model, seqs), { sent: 0, refused: 1, left: 0 });
+  assert.deepEqual(await retry(disk, model, seqs), { sent: 1, refused: 0, left: 0 });
   assert.deepEqual(model.recorded, [2]);
 });
 
@@ -78,35 +70,26 @@ test('what is refused again stays open with the new reason, and an outage leaves
   assert.match(disk.text('dead-upstream.jsonl'), /"outcome":"refused","reason":"answers 503","first":4,"last":4/);
 });
 
-test('a marker that cannot be read, and one of a process that died, are removed', async () => {
-  const [disk, model] = [await folder(), new Model('api')];
-  disk.put(retryName('upstream'), Buffer.from('{"se'));
-  await assert.rejects(takeAsked(disk, model), SyntaxError);
-  assert.equal(await takeAsked(disk, model), undefined);
-  assert.equal(await retry(disk, model, { isRunning: true }), undefined);
-  assert.equal(await readRetry(disk, 'upstream'), undefined);
-  assert.deepEqual(model.recorded, []);
-});
-
-test('a service that stops leaves the rest as it was', async () => {
-  const [disk, model] = [await folder(), new Model('api')];
-  const stop = new AbortController();
-  model.answer = () => {
-    stop.abort();
-    return 'record';
-  };
-  await writeRetry(disk, 'upstream', {});
-  assert.deepEqual(await takeAsked(disk, model, stop.signal), { sent: 1, refused: 0, left: 2 });
+test('a service that stops, and an operator who leaves, leave the rest as it was', async () => {
+  for (const who of ['signal', 'gone'] as const) {
+    const [disk, model] = [await folder(), new Model('api')];
+    const stop = new AbortController();
+    model.answer = () => {
+      stop.abort();
+      return 'record';
+    };
+    const ending = { [who]: stop.signal };
+    assert.deepEqual(await retry(disk, model, undefined, ending), { sent: 1, refused: 0, left: 2 });
+    assert.deepEqual(await outcomes(disk), { 3: 'refused', 4: 'refused', 5: 'in doubt', 6: 'skipped', 7: 'removed' });
+  }
 });
 
 test('a power cut at any call: no event that may be there is sent again unless it is named [retry-2]', async () => {
   for (const trial of eachCall('power')) {
     const [disk, model] = [await folder(), new Model('api')];
-    await writeRetry(disk, 'upstream', {});
-    await trial.run(disk, () => takeAsked(disk, model));
+    await trial.run(disk, () => retry(disk, model));
     for (const left of trial.struck ? everyRemains(disk).filter((_, at) => at % 4 === 0) : []) {
       const after = new Model('api');
-      await takeAsked(left, after).catch(() => undefined); // the marker may be torn
       await retry(left, after);
       const twice = after.recorded.filter((seq) => model.recorded.includes(seq));
       assert.deepEqual(twice, [], trial.when);

@@ -7,7 +7,6 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pipe } from '../../../src/forward/pipe/pipe.ts';
-import { retryName, writeRetry } from '../../../src/forward/pipe/retry.ts';
 import { readState, readStatus, writeState } from '../../../src/forward/pipe/status.ts';
 import type { DestinationSettings } from '../../../src/forward/settings.ts';
 import { page } from '../../support/handbook.ts';
@@ -43,11 +42,11 @@ test('a token file that changes while its request is in flight is tried at once 
     return [tokens.at(-1) === 'old' ? 401 : 200, method === 'GET' ? '{"error":"no"}' : '{}'];
   });
   const pipe = pipeOf(t, { to, tokenFile }, { limits: { forwardStoppedMs: 60_000, keptMs: 60_000 } });
-  await pipe.check([]);
+  await pipe.check();
   await eventually('it is stopped', () => pipe.status.state === 'stopped');
   await sleep(100); // a check that finds the new file is not the first thing after the stop
   await eventually('the new token is used', async () => {
-    await pipe.check([]);
+    await pipe.check();
     return pipe.status.seq === 5;
   });
   assert.deepEqual([...new Set(tokens)], ['old', 'new one']);
@@ -64,7 +63,7 @@ test('which journals a hub says it is and forwards to is durable before an event
   });
   const pipe = pipeOf(t, { to }, { disk });
   assert.deepEqual(pipe.via, []);
-  await pipe.check([]);
+  await pipe.check();
   await eventually('lines are sent', () => cut !== undefined);
   const again = pipeOf(t, { to: 'http://127.0.0.1:9' }, { disk: cut! });
   await again.readFloor();
@@ -85,7 +84,7 @@ test('what a hub says is asked for again until it is on the disk, and nothing is
     return method === 'GET' ? [200, JSON.stringify({ seq: 0, id: null, via })] : [503, '{}'];
   });
   const pipe = pipeOf(t, { to }, { disk });
-  await pipe.check([]);
+  await pipe.check();
   await eventually('it has asked again', () => methods.length > 3 && pipe.status.state === 'waiting');
   assert.match(`${pipe.status.reason}`, /EIO/);
   assert.deepEqual([new Set(methods), pipe.via], [new Set(['GET']), []]);
@@ -101,9 +100,9 @@ test('a restart keeps the time of the last success, and what has no time is none
     ['yesterday', null],
   ] as const) {
     const before = { state: 'idle', why: null, reason: null, since: '', next_try: null, kind: null } as const;
-    await writeState(disk, 'upstream', { ...before, to: '', last_success, last_error: null, pid: 1 });
+    await writeState(disk, 'upstream', { ...before, to: '', last_success, last_error: null });
     const pipe = pipeOf(t, { to: 'http://127.0.0.1:9' }, { disk });
-    await pipe.check([]);
+    await pipe.check();
     await eventually('it waits', () => pipe.status.state === 'waiting');
     await pipe.close();
     const written = await readState(disk, 'upstream', limits);
@@ -117,11 +116,11 @@ test('one that is stopped says when it tries again, and a change of its state is
   const pipe = pipeOf(t, { to }, { disk, limits: { forwardStoppedMs: 60_000 } });
   const [status] = await readStatus(disk, null, undefined, limits);
   assert.equal(status, undefined);
-  await pipe.check([]);
+  await pipe.check();
   await eventually('it is stopped', () => pipe.status.state === 'stopped');
   const inMs = Date.parse(pipe.status.next_try ?? '') - Date.now();
   assert.ok(inMs > 50_000 && inMs <= 60_000, `${pipe.status.next_try}`);
-  const shown = async () => (await readStatus(disk, null, { pid: process.pid }, limits))[0];
+  const shown = async () => (await readStatus(disk, null, 'unsaid', limits))[0];
   await eventually('the file has it', async () => (await shown())?.next_try === pipe.status.next_try);
   await pipe.close();
   assert.equal((await readStatus(disk, null, undefined, limits))[0]?.next_try, null, 'without a service it does not');
@@ -139,14 +138,14 @@ test('a service shows of a destination what its files show, when all is sent and
       { to },
       { disk, limits: { forwardStoppedMs: 60_000, forwardStateMs: 0, forwardSuccessMs: 0 } },
     );
-    await pipe.check([]);
+    await pipe.check();
     await eventually(
       'it is so',
       () => pipe.status.state === (isDone ? 'idle' : 'stopped') && pipe.status.seq === (isDone ? 5 : 0),
     );
     await eventually('the files say the same', async () => {
-      await pipe.check([]);
-      const [shown] = await readStatus(disk, null, { pid: process.pid }, limits);
+      await pipe.check();
+      const [shown] = await readStatus(disk, null, 'unsaid', limits);
       return JSON.stringify(shown) === JSON.stringify(pipe.status);
     });
     const { lag_events, dead_letters, lost_events, deployment } = pipe.status;
@@ -164,8 +163,8 @@ test('a request that is not answered for some time is said to be, also in the fi
   const pipe = pipeOf(t, { to: `http://127.0.0.1:${port}` }, { disk, limits: { forwardSlowMs: 100 } });
   const isSaid = (state: string, reason: RegExp) =>
     eventually(`it is ${state} without an answer`, async () => {
-      await pipe.check([]);
-      const [shown] = await readStatus(disk, null, { pid: process.pid }, limits);
+      await pipe.check();
+      const [shown] = await readStatus(disk, null, 'unsaid', limits);
       return shown?.state === state && reason.test(`${shown.reason}`);
     });
   await isSaid('asking', /^no answer for [1-9]\d* s$/);
@@ -188,13 +187,13 @@ test('a retry sends a hub what it refused as a report of its own, so that the hu
     return [200, JSON.stringify({ seq, id })];
   });
   const pipe = pipeOf(t, { to }, { disk });
-  await pipe.check([]);
+  await pipe.check();
   await eventually('the first event is refused, and all others are taken', () => pipe.status.seq === 5);
   assert.equal(pipe.status.dead_letters, 1);
   const sent = got.length;
-  await writeRetry(disk, 'upstream', {});
-  await pipe.check([retryName('upstream')]);
-  await eventually('its letter is closed', () => pipe.status.dead_letters === 0);
+  const { signal } = new AbortController();
+  assert.deepEqual(await pipe.letterChanges.retry(undefined, signal), { sent: 1, refused: 0, left: 0 });
+  assert.equal(pipe.status.dead_letters, 0);
   const [{ method, headers }, ...more] = got.slice(sent) as [(typeof got)[0]];
   assert.deepEqual([method, headers['idempotency-key'], more], ['POST', `"${idOf(disk, 1)}"`, []]);
   assert.deepEqual([pipe.status.kind, pipe.status.seq], ['hub', 5]);
@@ -206,7 +205,7 @@ test('one that cannot begin says when it tries again', async (t) => {
     throw new Error('.journal-id was removed');
   };
   const pipe = pipeOf(t, {}, { disk, source });
-  await pipe.check([]);
+  await pipe.check();
   assert.equal(pipe.status.reason, '.journal-id was removed; it is tried again every 1 s');
 });
 

@@ -93,7 +93,7 @@ test('a holder reports how far its journal is durable at that moment', async (t)
   assert.deepEqual(await askHolder(folder), { kind: 'unsaid' });
   assert.deepEqual(await holderOf(folder), { pid: process.pid }, 'although it has not opened the journal yet');
   let nextSeq: number | undefined;
-  lock.shareDurable(() => nextSeq);
+  lock.open({ nextSeq: () => nextSeq, answer: async () => '' });
   assert.deepEqual(await askHolder(folder), { kind: 'unsaid' });
   for (nextSeq of [1, 2_000_000_000_000]) assert.deepEqual(await askHolder(folder), { kind: 'before', seq: nextSeq });
   await assert.rejects(lockFolder(folder), new RegExp(`is in use by process ${process.pid};`));
@@ -202,7 +202,7 @@ test('a client that never closes its connection gets an answer, and does not del
   const folder = newFolder(t);
   const lock = await lockFolder(folder);
   const askers = await Promise.all(Array.from({ length: 5 }, () => connectTo(t, folder)));
-  assert.equal(await readAnswer(askers[0] as Socket), `held ${process.pid}`);
+  assert.equal(await readAnswer(askers[0] as Socket), `held ${process.pid} -\n`);
   await within('a release', HANG_MS, lock.release());
   assert.deepEqual(readdirSync(folder), []);
 });
@@ -216,7 +216,7 @@ test('clients that keep their connections use no descriptors of the holder', {
   const count = 100;
   const before = readdirSync('/proc/self/fd').length;
   const askers = await Promise.all(Array.from({ length: count }, () => connectTo(t, folder)));
-  for (const asker of askers) assert.equal(await readAnswer(asker), `held ${process.pid}`);
+  for (const asker of askers) assert.equal(await readAnswer(asker), `held ${process.pid} -\n`);
   await assert.rejects(lockFolder(folder), InUseError);
   // The clients' sides are in this process too, and stay open.
   await eventually(

@@ -5,11 +5,11 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { Cursor, type CursorValue, readCursor } from '../../../src/forward/ledger/cursor.ts';
-import { retryName } from '../../../src/forward/pipe/retry.ts';
 import { type WrittenStatus, writeState } from '../../../src/forward/pipe/status.ts';
 import { readSource, replaceSource } from '../../../src/forward/source.ts';
 import { openDisk } from '../../../src/journal/disk.ts';
 import { encodeBatch } from '../../../src/journal/line/record.ts';
+import { refusal } from '../../../src/journal/lock/protocol.ts';
 import { openLetters } from '../../forward/scripted.ts';
 import { runHere } from '../../support/command-output.ts';
 import { forwardFile } from '../../support/forwarded.ts';
@@ -43,7 +43,6 @@ const WORKING: WrittenStatus = {
   to: 'http://upstream.example:3000',
   last_success: '2026-11-20T16:04:05.678Z',
   last_error: null,
-  pid: process.pid,
 };
 const VALUE: CursorValue = { seq: 8, id: null, sending: undefined, kind: 'api', to: 'http://upstream.example:3000' };
 
@@ -71,9 +70,9 @@ interface Made {
 }
 
 /** Locks the folder, like a running service. */
-async function lockAsService(t: TestContext, data: string, nextSeq = 13): Promise<void> {
+async function lockAsService(t: TestContext, data: string, answer = refusal('it is busy')): Promise<void> {
   const lock = await lockFolder(data);
-  lock.shareDurable(() => nextSeq);
+  lock.open({ nextSeq: () => 13, answer: async () => answer });
   t.after(() => lock.release());
 }
 
@@ -143,8 +142,8 @@ test('status reports that a service is not running, with correct figures, and a 
   const [{ state, reason, seq, last_seq, lag_events, next_try } = {}] = destinations;
   assert.deepEqual([code, state, seq, last_seq, lag_events, next_try], [1, 'not running', 8, 12, 4, null]);
   assert.equal(reason, 'no service has the folder; start it; before, waiting: connect ECONNREFUSED');
-  const other = await newForwardedFolder(t, { state: { pid: 1 } });
-  await lockAsService(t, other);
+  const other = await newForwardedFolder(t, { state: {} });
+  await lockAsService(t, other, '{"done":[]}');
   const found = await statusOf(other);
   assert.deepEqual([found.code, found.destinations[0]?.['state']], [1, 'not forwarded']);
 });
@@ -303,7 +302,7 @@ test('dead lists the open letters, and shows all letters of one event with its u
   assert.deepEqual([none.code, none.stdout], [0, '']);
 });
 
-test('retry without a service sends nothing, and leaves no marker behind', async (t) => {
+test('retry without a service sends nothing, and leaves no file behind', async (t) => {
   const data = await newForwardedFolder(t, { state: {} });
   await refuse(data, [2]);
   const { code, stderr } = await forward(data, 'retry');
@@ -312,7 +311,10 @@ test('retry without a service sends nothing, and leaves no marker behind', async
     stderr,
     /^assetlog: nothing was sent, since only a service has the token: no service has the folder; start it/,
   );
-  assert.equal((await openDisk(data).list()).includes(retryName('upstream')), false);
+  assert.deepEqual(
+    (await openDisk(data).list()).filter((name) => /retry|ask/.test(name)),
+    [],
+  );
 });
 
 test('skip, from and identity --new change a folder without a service, and are refused with 4 beside one', async (t) => {

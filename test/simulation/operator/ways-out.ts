@@ -4,13 +4,11 @@ import { limits } from '../../../src/config/limits.ts';
 import { continueFrom, newIdentity, skip } from '../../../src/forward/by-hand.ts';
 import { isOpen } from '../../../src/forward/ledger/letter.ts';
 import { readLetterStates } from '../../../src/forward/ledger/letters.ts';
-import { readRetry, writeRetry } from '../../../src/forward/pipe/retry.ts';
 import { stateName } from '../../../src/forward/pipe/status.ts';
 import { readSource } from '../../../src/forward/source.ts';
 import { type Disk, unlessAbsent } from '../../../src/journal/disk.ts';
 import type { Chance } from '../../world/chance.ts';
 import { GATEWAY } from '../../world/network.ts';
-import { Incarnation } from '../../world/time.ts';
 import type { MachineJournal, Work } from '../machine.ts';
 import { cursorSeq } from '../oracle/cursor.ts';
 import type { Place } from '../oracle/destinations.ts';
@@ -24,7 +22,6 @@ export class WaysOut {
   readonly #parts: Pick<OperatorParts, 'world' | 'oracle'>;
   readonly #chance: Chance;
   readonly #stopFor: (journal: MachineJournal, work: Work) => void;
-  #runs = 0;
 
   constructor(
     parts: Pick<OperatorParts, 'world' | 'oracle'>,
@@ -35,6 +32,8 @@ export class WaysOut {
     this.#chance = chance;
     this.#stopFor = stopFor;
   }
+
+  readonly #notDone = ({ message }: Error): void => this.#parts.world.note(`  not asked: ${message}`);
 
   /** `forward status`, and what it says is to be done. The service of the machine runs. */
   look(journal: MachineJournal): void {
@@ -48,9 +47,10 @@ export class WaysOut {
     else if (states.some(({ why }) => why === 'refusals')) void journal.machine.service?.reload();
     else if (full !== undefined && this.#chance.happens(0.5)) this.#giveUp(journal, full.name);
     else if (full !== undefined || this.#chance.happens(0.05))
-      this.#retry(journal, full !== undefined && this.#chance.happens(0.3));
+      this.#retry(journal, full !== undefined && this.#chance.happens(0.3)).catch(this.#notDone);
     // "503 each time as long as that is open."
     else if (lettersOf(journal.disk, ack).open.length > 0 && this.#chance.happens(0.1)) this.#giveUp(journal, ack);
+    else if (this.#chance.happens(0.1)) this.#ask(journal).catch(this.#notDone);
     // An upstream says nothing of its events, so that only another folder leads to a fork.
     const isPlain = (name: string) => 'received' in oracle.destinationsOf(journal).get(name)!;
     const isChanged = oracle.restoresOf(journal) > 0 || oracle.viewOf(journal).wasBroken;
@@ -146,22 +146,28 @@ export class WaysOut {
   }
 
   /** "`forward retry`", beside the service: sends events in doubt again; or `forward skip`. */
-  #retry(journal: MachineJournal, givesUp: boolean): void {
-    const { world, oracle } = this.#parts;
+  async #retry(journal: MachineJournal, givesUp: boolean): Promise<void> {
+    const { oracle } = this.#parts;
+    const { machine, folder, disk } = journal;
     const names = [...oracle.destinationsOf(journal)].filter(([, to]) => 'received' in to).map(([name]) => name);
-    this.#runs += 1;
-    const process = new Incarnation(world, `${journal.name} retry ${this.#runs}`, journal.machine.clock);
-    const run = async () => {
-      const disk = journal.machine.disk.openFor(process, journal.folder);
-      for (const name of names) {
-        const open = (await readLetterStates(disk, name, limits)).all.filter(isOpen);
-        if (open.length === 0 || (await readRetry(disk, name)) !== undefined) continue;
-        for (const { id, seq } of linesOf(oracle, journal))
-          if (!givesUp && open.some(({ first, last }) => first <= seq && seq <= last))
-            oracle.history.mayBeTwice.add(id);
-        await writeRetry(disk, name, { seqs: { first: open[0]!.first, last: open.at(-1)!.last }, givesUp });
-      }
-    };
-    world.plan(0, 'retry', () => void run().catch((error: Error) => world.note(`  retry: ${error.message}`)), process);
+    for (const name of names) {
+      const open = (await readLetterStates(disk.afterCrash(), name, limits)).all.filter(isOpen);
+      if (open.length === 0) continue;
+      for (const { id, seq } of linesOf(oracle, journal))
+        if (!givesUp && open.some(({ first, last }) => first <= seq && seq <= last)) oracle.history.mayBeTwice.add(id);
+      const seqs = { first: open[0]!.first, last: open.at(-1)!.last };
+      await machine.tell(folder, { do: givesUp ? 'give up' : 'retry', name, seqs });
+    }
+  }
+
+  /** "`forward status`", and "`assets forget`" of an asset that nothing reports. */
+  async #ask(journal: MachineJournal): Promise<void> {
+    const { machine, folder } = journal;
+    const answer = await machine.tell(folder, { do: 'forward status' });
+    const names = answer === undefined ? [] : (JSON.parse(answer).done ?? []).map(({ name }: ShownState) => name);
+    const known = this.#parts.oracle.destinationsOf(journal);
+    if (names.some((name: string) => !known.has(name)))
+      this.#parts.oracle.breaks(`${journal.name} says that it forwards to ${names}`);
+    await machine.tell(folder, { do: 'forget assets', forget: { key: ['nothing', 'reports', 'this'] } });
   }
 }

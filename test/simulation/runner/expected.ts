@@ -15,8 +15,12 @@ export type EngineState =
   | `nats ${'stored' | 'wrong last' | 'forgotten' | 'stale' | 'new leader'}`
   | `clickhouse ${'insert' | 'bad row' | 'token known' | 'token without rows' | 'lags'}`;
 
+/** What became of a request of a command over the lock. */
+export type DoorState = 'door answered' | 'door refused' | 'door left unanswered';
+
 export type StateName =
   | EngineState
+  | DoorState
   | `journal ${JournalState['kind'] | Trouble['kind'] | 'waiting for space' | 'held back'}`
   | `start ${'in a new folder' | 'after a crash' | 'after a stop' | 'failed'}`
   | `finding ${FindingKind}`
@@ -101,6 +105,9 @@ const states: Readonly<Record<StateName, string>> = {
   'clickhouse token known': REACHED,
   'clickhouse token without rows': RARE,
   'clickhouse lags': RARE,
+  'door answered': REACHED,
+  'door refused': RARE,
+  'door left unanswered': RARE,
   'ack open': REACHED,
   'ack closed': REACHED,
   'dead letter refused': REACHED,

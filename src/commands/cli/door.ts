@@ -1,0 +1,71 @@
+/** Lets the service that has a journal do what only its writer may do; without a service the command does it. */
+
+import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
+import { limits } from '../../config/limits.ts';
+import type { DestinationStatus } from '../../forward/pipe/status.ts';
+import type { Disk } from '../../journal/disk.ts';
+import { InUseError } from '../../journal/lock/lock.ts';
+import { type Told, tell } from '../../journal/lock/tell.ts';
+import type { DoorAnswers, DoorRequest } from '../../service/door.ts';
+import { NotDoneError } from './command.ts';
+import { withLock } from './data-folder.ts';
+
+/**
+ * @param alone does the same without a service; called with the lock
+ * @returns what was done
+ * @throws NotDoneError, InUseError, the error of a system call or of `alone`
+ */
+export async function throughService<What extends keyof DoorAnswers, Alone = DoorAnswers[What]>(
+  disk: Disk,
+  request: DoorRequest & { readonly do: What },
+  alone: () => Promise<Alone>,
+): Promise<DoorAnswers[What] | Alone> {
+  const told = await askService(disk, request);
+  if (told.kind !== 'nobody') return doneOf(told, disk);
+  return withLock(disk, alone).catch(async (error: Error) => {
+    if (!(error instanceof InUseError)) throw error;
+    const again = await askService(disk, request); // a service has begun in between
+    if (again.kind === 'nobody') throw error;
+    return doneOf(again, disk);
+  });
+}
+
+/** @returns the destinations of a running service as they are now; undefined if it does not say it: the files are all there is then */
+export async function askStatuses(disk: Disk): Promise<readonly DestinationStatus[] | undefined> {
+  const told = await tell(disk, { do: 'forward status' } satisfies DoorRequest, limits).catch(() => undefined);
+  return told?.kind === 'answered' ? (JSON.parse(told.answer).done ?? undefined) : undefined;
+}
+
+async function askService(disk: Disk, request: DoorRequest): Promise<Told> {
+  return tell(disk, request, limits).catch(({ code, message }: NodeJS.ErrnoException) => {
+    if (code === 'EACCES' || code === 'EPERM') return { kind: 'denied' };
+    throw new NotDoneError(
+      exitCodes.diskFailed,
+      `the service cannot be asked without a file in its folder: ${message}`,
+    );
+  });
+}
+
+/** @throws NotDoneError */
+function doneOf<Done>(told: Told, { folder }: Disk): Done {
+  if (told.kind !== 'answered') throw new NotDoneError(...problemOf(told, folder));
+  const { done, error } = JSON.parse(told.answer) as { readonly done?: Done; readonly error?: string };
+  if (error !== undefined) throw new NotDoneError(exitCodes.tryLater, `nothing was done: ${error}`);
+  return done as Done;
+}
+
+function problemOf({ kind }: Told, folder: string): [ExitCode, string] {
+  const { tryLater, diskFailed } = exitCodes;
+  switch (kind) {
+    case 'denied':
+      return [diskFailed, `${folder} belongs to another user; run this as that user or as root`];
+    case 'older':
+      return [tryLater, `the service of ${folder} is of an earlier version; restart it, then run this again`];
+    case 'starting':
+      return [tryLater, `a service is starting in ${folder}; run this again when it has`];
+    case 'ended':
+      return [tryLater, `the service of ${folder} ended before it answered; look, and run this again`];
+    default:
+      return [tryLater, `the service of ${folder} does not answer; run this again when it does`];
+  }
+}

@@ -1,0 +1,77 @@
+/**
+ * The command's side of the door: asks the process that holds a folder to do what only the writer of its journal may do.
+ *
+ * A user who may make a file in the folder may ask. The command makes the empty file `.ask-<id>` and names it in the request, and the
+ * holder removes it before it acts. So one rule holds for sockets, pipes and abstract sockets, which any local user can connect to.
+ */
+
+import { randomUUID } from 'node:crypto';
+import type { Limits } from '../../config/limits.ts';
+import { type Disk, unlessAbsent } from '../disk.ts';
+import { type AskLimits, askAll, DENIED, type Said } from './protocol.ts';
+
+export type TellLimits = AskLimits & Pick<Limits, 'doorTriesMax'>;
+
+export type Told =
+  | { readonly kind: 'answered'; readonly answer: string }
+  /** No process holds the folder. */
+  | { readonly kind: 'nobody' }
+  /** The lock of another user cannot be connected to. */
+  | { readonly kind: 'denied' }
+  /** The holder is suspended or overloaded, and has done nothing. */
+  | { readonly kind: 'unanswered' }
+  /** A process is about to hold the folder. */
+  | { readonly kind: 'starting' }
+  /** The holder takes no requests. */
+  | { readonly kind: 'older' }
+  /** The holder ended, and what it has done of the request is unknown. */
+  | { readonly kind: 'ended' };
+
+/**
+ * Asks the holder of a folder, and waits until it has answered. A request may be carried out twice.
+ * @param request its members; `ticket` is added
+ * @throws the error of a system call: without a file in the folder nothing can be asked
+ */
+export async function tell(disk: Disk, request: object, limits: TellLimits): Promise<Told> {
+  let told: Told = { kind: 'nobody' };
+  for (let tries = 0; tries < limits.doorTriesMax; tries += 1) {
+    const before = told;
+    told = meaningOf(await askAll(disk.folder, limits));
+    if (told.kind === 'nobody' && before.kind === 'ended') return before;
+    if (told.kind === 'ended') told = await tellOnce(disk, request, limits);
+    if (told.kind !== 'unanswered' && told.kind !== 'ended') return told;
+  }
+  return told;
+}
+
+/** Removes the file of a request. @returns whether it was there */
+export async function takeTicket(disk: Pick<Disk, 'remove'>, ticket: unknown): Promise<boolean> {
+  if (typeof ticket !== 'string' || !TICKET.test(ticket)) return false;
+  return disk.remove(`${PREFIX}${ticket}`).then(() => true, unlessAbsent(false));
+}
+
+async function tellOnce(disk: Disk, request: object, limits: TellLimits): Promise<Told> {
+  const ticket = randomUUID();
+  await disk.replace(`${PREFIX}${ticket}`, Buffer.alloc(0));
+  try {
+    return meaningOf(await askAll(disk.folder, limits, `${JSON.stringify({ ticket, ...request })}\n`));
+  } finally {
+    await disk.remove(`${PREFIX}${ticket}`).catch(unlessAbsent(undefined)); // it was not taken
+  }
+}
+
+/** @returns `ended` if a holder takes requests and has not answered one */
+function meaningOf(all: readonly Said[]): Told {
+  const answer = all.find((said) => said.answer !== undefined)?.answer;
+  if (answer !== undefined) return { kind: 'answered', answer };
+  const states = all.flatMap(({ state }) => state ?? []);
+  const isSome = (pattern: RegExp) => states.some((state) => pattern.test(state));
+  if (isSome(/^held .*\n$/)) return { kind: 'ended' };
+  if (isSome(/^(held|unclear)$/)) return { kind: 'unanswered' };
+  if (isSome(/^held /)) return { kind: 'older' };
+  if (isSome(/^starting /)) return { kind: 'starting' };
+  return { kind: states.includes(DENIED) ? 'denied' : 'nobody' };
+}
+
+const PREFIX = '.ask-';
+const TICKET = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;

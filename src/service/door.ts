@@ -1,0 +1,130 @@
+/** What commands ask a running service for, over the lock of a journal: see `journal/lock/protocol.ts`. */
+
+import type { AllAssets } from '../assets/all-assets.ts';
+import { type Forget, forgetTest } from '../assets/forget.ts';
+import { journalFolder } from '../config/config.ts';
+import { isObject, type Members, readObject } from '../config/json-file.ts';
+import type { RetryResult } from '../forward/pipe/retry.ts';
+import type { DestinationStatus } from '../forward/pipe/status.ts';
+import type { SeqRange } from '../forward/position.ts';
+import { type Disk, describe } from '../journal/disk.ts';
+import { type Door, refusal } from '../journal/lock/protocol.ts';
+import { takeTicket } from '../journal/lock/tell.ts';
+import type { Notices } from '../telemetry/log.ts';
+import type { Peers } from './peers.ts';
+import type { Setup } from './setup.ts';
+
+export type DoorRequest =
+  | { readonly do: 'forward status' }
+  /** See `LetterChanges`. */
+  | { readonly do: 'retry'; readonly name: string; readonly seqs?: SeqRange | undefined }
+  | { readonly do: 'give up'; readonly name: string; readonly seqs: SeqRange }
+  | { readonly do: 'forget assets'; readonly forget: Forget }
+  | { readonly do: 'forget source'; readonly id: string };
+
+/** What the member `done` of an answer is. */
+export interface DoorAnswers {
+  readonly 'forward status': readonly DestinationStatus[];
+  readonly retry: RetryResult;
+  /** How many letters they were. */
+  readonly 'give up': number;
+  /** How many assets they were. */
+  readonly 'forget assets': number;
+  /** Whether it was known. */
+  readonly 'forget source': boolean;
+}
+
+export interface DoorParts {
+  readonly setup: Pick<Setup, 'config' | 'openDisk' | 'notices'>;
+  readonly assets: AllAssets;
+  readonly peers: Peers;
+}
+
+/** @returns what answers the requests to the lock of each journal, by its deployment */
+export function doorOf({ setup, ...parts }: DoorParts): (deployment: string | undefined) => Door['answer'] {
+  const { config, openDisk, notices } = setup;
+  return (deployment) => {
+    const disk = openDisk(journalFolder(config.data, deployment));
+    const own = { ...parts, deployment, disk, notices: notices.with({ folder: disk.folder }) };
+    return (text, gone) => answer(text, gone, own);
+  };
+}
+
+interface JournalParts extends Omit<DoorParts, 'setup'> {
+  readonly deployment: string | undefined;
+  readonly disk: Disk;
+  readonly notices: Notices;
+}
+
+/** Never rejects. */
+async function answer(text: string, gone: AbortSignal, parts: JournalParts): Promise<string> {
+  const { disk, notices } = parts;
+  const members = readObject(text);
+  try {
+    if (!(await takeTicket(disk, members?.['ticket']))) return refusal('the request names no file of the folder');
+    const request = members && readRequest(members);
+    if (request === undefined) return refusal('the service does not know the request; restart it');
+    return JSON.stringify({ done: await carryOut(request, gone, parts) });
+  } catch (error) {
+    const problem = describe(error as Error);
+    notices.warn('a request of a command could not be carried out', { request: `${members?.['do']}`, problem });
+    return refusal(problem);
+  }
+}
+
+async function carryOut(
+  request: DoorRequest,
+  gone: AbortSignal,
+  { deployment, assets, peers, notices }: JournalParts,
+): Promise<DoorAnswers[keyof DoorAnswers]> {
+  const pipeTo = (name: string) => {
+    const pipe = peers.pipesOf(deployment).get(name);
+    if (pipe === undefined) throw new Error(`the service does not forward to ${name}`);
+    return pipe;
+  };
+  switch (request.do) {
+    case 'forward status':
+      return [...peers.pipesOf(deployment).values()].map(({ status }) => status);
+    case 'retry':
+      return pipeTo(request.name).letterChanges.retry(request.seqs, gone);
+    case 'give up':
+      return pipeTo(request.name).letterChanges.giveUp(request.seqs);
+    case 'forget assets': {
+      const count = await assets.of(deployment).forget(forgetTest(request.forget), gone);
+      if (count > 0) notices.info('assets were forgotten', { assets: count });
+      return count;
+    }
+    case 'forget source': {
+      const wasKnown = await peers.hub.forget(deployment, request.id);
+      if (wasKnown) notices.info('a source was forgotten', { source: request.id });
+      return wasKnown;
+    }
+  }
+}
+
+/** @returns undefined for what is no request of this version */
+function readRequest({ do: what, name, seqs, forget, id }: Members): DoorRequest | undefined {
+  const isRange = isObject(seqs) && Number.isSafeInteger(seqs['first']) && Number.isSafeInteger(seqs['last']);
+  switch (what) {
+    case 'forward status':
+      return { do: what };
+    case 'retry':
+      if (typeof name !== 'string' || !(seqs === undefined || isRange)) return undefined;
+      return { do: what, name, seqs: seqs as SeqRange | undefined };
+    case 'give up':
+      return typeof name === 'string' && isRange ? { do: what, name, seqs: seqs as unknown as SeqRange } : undefined;
+    case 'forget assets':
+      return isForget(forget) ? { do: what, forget } : undefined;
+    case 'forget source':
+      return typeof id === 'string' ? { do: what, id } : undefined;
+    default:
+      return undefined;
+  }
+}
+
+function isForget(forget: unknown): forget is Forget {
+  if (!isObject(forget)) return false;
+  const { key, key_prefix, before_ms } = forget;
+  const isKey = (value: unknown) => Array.isArray(value) && value.every((part) => typeof part === 'string');
+  return isKey(key) || (isKey(key_prefix) && Number.isFinite(before_ms));
+}
