@@ -32,7 +32,9 @@ export function readKey(words: readonly string[]): string[] {
 export function readKeyStart(text: string): string[] {
   const parts = text.startsWith('[') ? partsInJson(text) : text.split('/');
   if (parts === undefined || parts.length === 0 || parts.slice(0, -1).includes('')) {
-    throw new Error('is not the start of a key');
+    throw new Error(
+      `is not the start of a key; write warehouse/ord, or '["warehouse", "orders/20"]' for a part with a slash`,
+    );
   }
   return parts;
 }

@@ -29,6 +29,8 @@ export interface Filter extends Bounds {
   /** The sort key of its `event_time`, from `sortKeyOf`: `2026-11-20T15:04:05.25`. */
   readonly eventTime?: string | undefined;
   readonly idempotencyKey?: string | undefined;
+  /** The id of its line, which is the same in each journal that it is forwarded to. */
+  readonly id?: string | undefined;
   readonly source?: SourceFilter | undefined;
   /** A text in what was reported, see `text-filter.ts`. */
   readonly contains?: TextFilter | undefined;
@@ -75,6 +77,7 @@ export type SearchKind =
   | 'boolean'
   | 'severity'
   | 'event time'
+  | 'id'
   | 'moment'
   | 'seq';
 
@@ -86,7 +89,7 @@ interface Row<Value> {
   readonly query?: string;
   /**
    * The option of `assetlog events`, if it only sets this member: `keyPrefix`. (`--since` and `--until` can also refer to
-   * `event_time`, and `--after-seq` has a default.)
+   * `event_time`.)
    */
   readonly option?: string;
   /** The filter of an embedded service also has the member. */
@@ -130,6 +133,7 @@ export const searches = {
     kind: 'key start',
     line: 'asset_key',
     query: 'key_begins_with',
+    option: 'keyBeginsWith',
     what: 'the same, but the last part can be incomplete',
     matches: ({ asset_key }, value) => startsWith(asset_key, value),
   },
@@ -155,7 +159,10 @@ export const searches = {
   severity: {
     kind: 'severity',
     line: 'severity',
+    query: 'severity',
+    option: 'severity',
     embedded: true,
+    what: 'only results of checks of this severity, WARN or ERROR',
     matches: ({ severity }, value) => severity === value,
   },
   passed: {
@@ -202,6 +209,14 @@ export const searches = {
     embedded: true,
     matches: ({ idempotency_key }, value) => idempotency_key === value,
   },
+  id: {
+    kind: 'id',
+    line: 'id',
+    query: 'id',
+    option: 'id',
+    what: 'only the event with this id',
+    matches: ({ id }, value) => id === value,
+  },
   source: {
     kind: 'source',
     line: 'from',
@@ -232,11 +247,18 @@ export const searches = {
   afterSeq: {
     kind: 'seq',
     query: 'after_seq',
+    option: 'afterSeq',
     embedded: true,
     what: 'only events after this one',
     matches: ({ seq }, value) => seq > value,
   },
-  untilSeq: { kind: 'seq', matches: ({ seq }, value) => seq <= value },
+  untilSeq: {
+    kind: 'seq',
+    query: 'until_seq',
+    option: 'untilSeq',
+    what: 'only events up to this one',
+    matches: ({ seq }, value) => seq <= value,
+  },
 } as const satisfies Rows;
 
 type Searches = typeof searches;
@@ -276,11 +298,11 @@ export function differences(line: Searched, filter: Filter): Member[] {
 }
 
 /** @returns the query of `GET /events` for a filter, without `afterSeq`: `{ key: '["a"]', passed: false }` */
-export function queryOf(filter: Filter): Readonly<Record<string, string | boolean>> {
-  const query: Record<string, string | boolean> = {};
+export function queryOf(filter: Filter): Readonly<Record<string, string | number | boolean>> {
+  const query: Record<string, string | number | boolean> = {};
   for (const { member, query: name } of allSearches) {
     const value = filter[member];
-    if (name === undefined || value === undefined || typeof value === 'number') continue;
+    if (name === undefined || value === undefined || member === 'afterSeq') continue;
     query[name] = typeof value !== 'object' ? value : 'text' in value ? value.text : JSON.stringify(value);
   }
   return query;

@@ -5,7 +5,7 @@
 
 import type { Disk, ReadableDisk } from '../journal/disk.ts';
 import { readSmall, replaceDurably } from '../journal/file-io.ts';
-import { createUuids, ID_FORM } from '../journal/line/uuid.ts';
+import { createUuids, ID, ID_FORM } from '../journal/line/uuid.ts';
 
 /** Name of the file with the id. */
 export const SOURCE_FILE = '.journal-id';
@@ -88,7 +88,6 @@ export function writeVia(disk: Disk, name: string, via: readonly string[]): Prom
 }
 
 const viaName = (name: string) => `forward-${name}.via`;
-const ID = new RegExp(`^${ID_FORM}$`);
 const IDS = new RegExp(ID_FORM, 'g');
 const ID_BYTES = 36;
 /** More than the ids of `limits.forwardViaMax` journals have. */

@@ -21,7 +21,7 @@ export function describedReadings(
       description:
         'With after_seq and wait the reply waits for the next event. As text/event-stream it has no end, and takes ' +
         `Last-Event-ID; ${limits.streamsMax} streams may be open. These exclude each other: limit or wait and last, limit or ` +
-        'wait and a stream, check or passed and another type than check.',
+        'wait and a stream, check, passed or severity and another type than check.',
       query: eventsParameters(limits),
       content: {
         [linesType]: text,

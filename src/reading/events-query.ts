@@ -10,11 +10,13 @@ import {
   booleanParameter,
   containedParameter,
   described,
+  idParameter,
   keyParameter,
   keyStartParameter,
   numberParameter,
   parametersReader,
   type QueryParameter,
+  severityParameter,
   sourceParameter,
   textParameter,
   timeParameter,
@@ -22,7 +24,7 @@ import {
 } from './query.ts';
 
 type SearchParameters = {
-  readonly [Name in QueryName]: QueryParameter<Name extends 'after_seq' ? number | undefined : unknown>;
+  readonly [Name in QueryName]: QueryParameter<Name extends 'after_seq' | 'until_seq' ? number | undefined : unknown>;
 };
 
 function parameterOf(kind: SearchKind, charactersMax: number): QueryParameter<unknown> {
@@ -30,6 +32,8 @@ function parameterOf(kind: SearchKind, charactersMax: number): QueryParameter<un
   if (kind === 'key start') return keyStartParameter;
   if (kind === 'type') return typeParameter;
   if (kind === 'boolean') return booleanParameter(undefined);
+  if (kind === 'severity') return severityParameter;
+  if (kind === 'id') return idParameter;
   if (kind === 'moment') return timeParameter;
   if (kind === 'source') return sourceParameter;
   if (kind === 'contained text') return containedParameter(charactersMax);
@@ -97,10 +101,10 @@ type Parameters = ReturnType<typeof eventsParameters>;
 type Values = { readonly [Name in keyof Parameters]: Parameters[Name]['initial'] };
 
 /** @throws Refusal 400 for parameters that contradict each other */
-function checkTogether({ type, check, passed, last, limit, wait, after_seq }: Values, form: Form): void {
+function checkTogether({ type, check, passed, severity, last, limit, wait, after_seq }: Values, form: Form): void {
   if (last !== undefined && limit !== undefined) throw new Refusal(400, 'use one of last and limit');
-  if (type !== undefined && type !== 'AssetCheckEvaluation' && (check ?? passed) !== undefined) {
-    throw new Refusal(400, 'only checks have check and passed; leave out type, or use type=check');
+  if (type !== undefined && type !== 'AssetCheckEvaluation' && (check ?? passed ?? severity) !== undefined) {
+    throw new Refusal(400, 'only checks have check, passed and severity; leave out type, or use type=check');
   }
   if (form === 'stream' && (limit ?? wait) !== undefined) {
     throw new Refusal(400, 'a stream has no end, so it takes neither limit nor wait; leave them out');
@@ -114,7 +118,7 @@ function filterOf(values: Values, nowMs: number): Filter {
   const given: Readonly<Record<string, unknown>> = values;
   const members = allSearches.flatMap(({ member, kind, query = '' }) => {
     const value = given[query];
-    if (value === undefined || kind === 'seq') return [];
+    if (value === undefined || member === 'afterSeq') return [];
     return [[member, kind === 'moment' ? timeOf(query, value as Moment, nowMs) : value]];
   });
   const filter: Filter = Object.fromEntries(members);

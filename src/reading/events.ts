@@ -121,7 +121,8 @@ async function* linesOf(
   }
   if (signal.aborted) return;
   looked.seq = Math.max(looked.seq, last);
-  if (left < question.limit || question.waitMs === 0 || afterSeq > last) return;
+  const isOver = looked.seq >= (filter.untilSeq ?? Number.POSITIVE_INFINITY); // no later event can match
+  if (left < question.limit || question.waitMs === 0 || afterSeq > last || isOver) return;
   onWait();
   const late = endingAfter(question.waitMs, ending);
   const following = { afterSeq: looked.seq, filter, signal: late, idleMs: question.waitMs, limits };

@@ -1,7 +1,7 @@
 /** Reads the query of a reading: each parameter by a table, and no other ones, since a filter that is ignored shows everything. */
 
 import { readKey, readKeyStart } from '../event/asset-key.ts';
-import type { Event } from '../event/event.ts';
+import { type Event, type Severity, severities } from '../event/event.ts';
 import type { JsonLimits } from '../event/json-bytes.ts';
 import { durationMs, type Moment, readMoment } from '../event/moment.ts';
 import { nearestName } from '../event/nearest.ts';
@@ -11,6 +11,7 @@ import { readEventType, type SourceFilter } from '../event/search.ts';
 import { readTextFilter, type TextFilter } from '../event/text-filter.ts';
 import { type HandlerRequest, quotingRefusal, type Refusal, shown } from '../http/message.ts';
 import { bodyReader, readQuery } from '../http/request.ts';
+import { ID, ID_FORM } from '../journal/line/uuid.ts';
 
 export interface QueryParameter<Value> {
   /** The value if it is not given. */
@@ -161,6 +162,26 @@ export const typeParameter: QueryParameter<Event['type'] | undefined> = {
     const type = readEventType(text);
     if (type !== undefined) return type;
     throw new Error(`send ${endpoints.map(({ name }) => name).join(', ')}`);
+  },
+};
+
+export const severityParameter: QueryParameter<Severity | undefined> = {
+  initial: undefined,
+  schema: { type: 'string', enum: severities },
+  parse: (text) => {
+    const severity = severities.find((one) => one === text);
+    if (severity !== undefined) return severity;
+    throw new Error(`send ${severities.join(' or ')}`);
+  },
+};
+
+/** The id of a line. */
+export const idParameter: QueryParameter<string | undefined> = {
+  initial: undefined,
+  schema: { type: 'string', pattern: `^${ID_FORM}$` },
+  parse: (text) => {
+    if (ID.test(text)) return text;
+    throw new Error('send the id of an event, such as 01a1fb95-ce62-7e59-9364-610bf5613940');
   },
 };
 

@@ -8,6 +8,7 @@ import { limits } from '../../src/config/limits.ts';
 import { type Disk, openDisk } from '../../src/journal/disk.ts';
 import { journalText } from '../support/program.ts';
 import { type ReadService, StreamClient, serveReads } from '../support/reading.ts';
+import { record } from '../support/report.ts';
 import { eventually, upTo } from '../support/tools.ts';
 import { post, Wire } from '../support/wire.ts';
 
@@ -276,6 +277,44 @@ test('a stream begins with the newest events, each once, also if they take too m
       assert.deepEqual(streams[index]!.seqs, [...before, ...later], query);
     }
   }
+});
+
+test('events are chosen by id, by severity and up to a seq, after which a long poll does not wait', async (t) => {
+  const service = await serveReads(t, { args: SMALL_FILES });
+  await service.report(...Array.from({ length: 40 }, () => 'a'));
+  for (const severity of ['WARN', 'ERROR'])
+    await record(service, `check/a?check_name=x&passed=false&severity=${severity}`);
+  const [{ id }] = JSON.parse(`[${await (await service.get('/events?after_seq=16&limit=1')).text()}]`);
+  const table: readonly (readonly [query: string, seqs: number[], next: number])[] = [
+    ['until_seq=3', [1, 2, 3], 42],
+    ['until_seq=3&limit=2', [1, 2], 2],
+    ['until_seq=38&last=2', [37, 38], 38],
+    ['until_seq=38&after_seq=36&key=a', [37, 38], 42],
+    ['until_seq=38&after_seq=38', [], 42],
+    [`id=${id}`, [17], 42],
+    [`id=${id}&until_seq=16`, [], 42],
+    ['severity=WARN', [41], 42],
+    ['severity=ERROR&type=check', [42], 42],
+  ];
+  for (const [query, seqs, next] of table) assert.deepEqual(await json(service, `?${query}`), { seqs, next }, query);
+  for (const bounds of ['after_seq=40&until_seq=38', 'after_seq=42&until_seq=42', 'after_seq=0&until_seq=0']) {
+    const signal = AbortSignal.timeout(30_000);
+    assert.equal(await (await fetch(`${service.url}/events?wait=60&${bounds}`, { signal })).text(), '', bounds);
+  }
+  const bounded = await StreamClient.open(`${service.url}/events?after_seq=40&until_seq=43`);
+  const warnings = await StreamClient.open(`${service.url}/events?severity=WARN&after_seq=0`);
+  t.after(() => [bounded, warnings].map((one) => one.close()));
+  await service.report('b', 'b');
+  await record(service, 'check/a?check_name=x&passed=true&severity=WARN');
+  await warnings.until('the one that came', () => warnings.seqs.length === 2);
+  await bounded.until('the last one', () => bounded.seqs.length === 3);
+  assert.deepEqual(
+    [bounded.seqs, warnings.seqs],
+    [
+      [41, 42, 43],
+      [41, 45],
+    ],
+  );
 });
 
 test('a text is found by pages, by a stream and by a long poll, in lines of the file and in those that come', async (t) => {

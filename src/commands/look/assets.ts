@@ -18,30 +18,24 @@ import {
 } from '../../assets/asset-state.ts';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits, MIB } from '../../config/limits.ts';
-import { flagOption, switchOption } from '../../config/options.ts';
+import { flagOf, flagOption } from '../../config/options.ts';
 import { keyText } from '../../event/asset-key.ts';
 import { type By, happenedAt, sortKeyOf } from '../../event/event-time.ts';
 import { durationMs } from '../../event/moment.ts';
-import { type SourceFilter, searches } from '../../event/search.ts';
+import { type Filter, type SourceFilter, searches } from '../../event/search.ts';
 import type { Line } from '../../journal/look/reading.ts';
 import { defineCommand, type Environment, type Output, refuse } from '../cli/command.ts';
 import { folderOperand } from '../cli/data-folder.ts';
 import { minuteOf } from '../cli/table.ts';
 import { type ForgetValues, forgetAssets } from './forget-assets.ts';
-import {
-  chooseJournal,
-  type Forms,
-  jsonLines,
-  nothingText,
-  printerOf,
-  withDeployment,
-  withJournals,
-} from './listing.ts';
+import { chooseJournal, type Forms, jsonLines, printerOf, withDeployment, withJournals } from './listing.ts';
+import { nothingText } from './nothing.ts';
 import {
   boundsOf,
   byOption,
   journalOption,
   keyOption,
+  keyStartOption,
   type LookOptions,
   lastOptions,
   lookNotes,
@@ -50,14 +44,18 @@ import {
   rangeTest,
   sourceOption,
 } from './options.ts';
-import type { JournalSource, JournalSources } from './source.ts';
+import { hasEvent, type JournalSource, type JournalSources } from './source.ts';
 
 const FORGET = 'forget';
+/** The options that leave assets out. */
+const FILTERS = ['key', 'keyPrefix', 'keyBeginsWith', 'failing', 'source', 'stale', 'since', 'until'] as const;
+const FORGET_FILTERS: readonly string[] = ['keyPrefix', 'stale'];
 
 interface AssetsOptions extends LookOptions, ForgetValues {
   readonly key: readonly string[] | undefined;
   readonly keyPrefix: readonly string[] | undefined;
-  readonly failing: boolean;
+  readonly keyBeginsWith: readonly string[] | undefined;
+  readonly failing: boolean | undefined;
   readonly source: SourceFilter | undefined;
   /** A duration: `26h`. */
   readonly stale: string | undefined;
@@ -88,7 +86,8 @@ export const assets = defineCommand<AssetsOptions>(
       data: journalOption,
       key: keyOption('only this asset'),
       keyPrefix: keyOption('only assets whose key starts with these parts'),
-      failing: switchOption('only assets with a check that failed when it last ran'),
+      keyBeginsWith: keyStartOption(searches.keyStart.what),
+      failing: flagOption('', 'only assets with a check that failed when it last ran', () => true),
       source: sourceOption(searches.source.what),
       stale: flagOption(
         'DURATION',
@@ -113,7 +112,12 @@ async function showAssets(
   env: Environment,
   args: readonly string[],
 ): Promise<ExitCode> {
-  if (folder === FORGET) return forgetAssets(given, output, more[0]);
+  if (folder === FORGET) {
+    const ignored = FILTERS.filter((name) => !FORGET_FILTERS.includes(name) && given[name] !== undefined);
+    const [name] = ignored;
+    if (name !== undefined) return refuse(output, `forget does not take --${flagOf(name)}; leave it out`);
+    return forgetAssets(given, output, more[0]);
+  }
   if (more.length > 0) return refuse(output, 'give one folder, or forget KEY');
   const values = problemWith(given, folder) ?? (await chooseJournal(given, env, output));
   if (typeof values === 'string') return refuse(output, values);
@@ -133,8 +137,8 @@ async function listAssets(
   args: readonly string[],
   output: Output,
 ): Promise<boolean> {
-  const { by, key, keyPrefix, source, since, until, failing, stale } = values;
-  const filter = { assetKey: key, keyPrefix, source, ...boundsOf(values) };
+  const { by, source, stale } = values;
+  const filter = filterOf(values);
   const isInRange = rangeTest(values);
   const print = printerOf(values, output.stdout, formsBy(by, kind === 'hosted'));
   const known = knownAssets(all, values);
@@ -161,9 +165,18 @@ async function listAssets(
     if (!(await print(page))) break;
   }
   if (count > 0) return true;
-  const given = [key, keyPrefix, source, since, until, stale, failing || undefined];
-  output.complain(nothingText('assets', given, args));
+  const isFound = async (some: AssetsOptions) => {
+    if (known !== undefined) return hasAsset(knownAssets(all, some)!);
+    if ((some.failing ?? some.stale) !== undefined) return undefined;
+    return hasEvent(all, some, filterOf(some));
+  };
+  output.complain(await nothingText({ what: 'assets', values, filters: FILTERS, args, isFound }));
   return (source !== undefined && states.size === 0) || (stale !== undefined && (await isKeyUnknown(all, values)));
+}
+
+function filterOf(values: AssetsOptions): Filter {
+  const { key, keyPrefix, keyBeginsWith, source } = values;
+  return { assetKey: key, keyPrefix, keyStart: keyBeginsWith, source, ...boundsOf(values) };
 }
 
 /** @returns a test for the requested state of an asset */
@@ -175,13 +188,13 @@ function stateTest({ failing, stale }: Pick<AssetsOptions, 'failing' | 'stale'>)
 /** @returns the matching assets from the states that services keep; undefined if events must be read for them */
 function knownAssets(
   sources: readonly JournalSource[],
-  { by, since, until, key, keyPrefix, failing, stale, source }: AssetsOptions,
+  { by, since, until, key, keyPrefix, keyBeginsWith, failing, stale, source }: AssetsOptions,
 ): AsyncGenerator<readonly Asset[]> | undefined {
   if (by !== 'time' || (since ?? until ?? source) !== undefined) return undefined;
   const assetsIn = (journal: JournalSource) =>
     key === undefined
-      ? journal.assets({ keyPrefix, failing, stale })
-      : onlyKey(journal.assets({ keyPrefix: key, failing, stale }), key, keyPrefix);
+      ? journal.assets({ keyPrefix, keyBeginsWith, failing, stale })
+      : onlyKey(journal.assets({ keyPrefix: key, keyBeginsWith, failing, stale }), key, keyPrefix);
   const [only, ...others] = sources;
   return only?.deployment === undefined && others.length === 0 ? assetsIn(only!) : ofDeployments(sources, assetsIn);
 }
@@ -219,18 +232,21 @@ function startsWith(asset: Asset, parts: readonly string[]): boolean {
 
 /** @returns whether no asset has the requested key, in any state and at any time */
 async function isKeyUnknown(sources: readonly JournalSource[], values: AssetsOptions): Promise<boolean> {
-  const { key, keyPrefix } = values;
-  if ((key ?? keyPrefix) === undefined) return false;
+  if ((values.key ?? values.keyPrefix ?? values.keyBeginsWith) === undefined) return false;
   const all = {
     by: 'time',
-    failing: false,
+    failing: undefined,
     stale: undefined,
     since: undefined,
     until: undefined,
     source: undefined,
   } as const;
-  for await (const page of knownAssets(sources, { ...values, ...all })!) if (page.length > 0) return false;
-  return true;
+  return !(await hasAsset(knownAssets(sources, { ...values, ...all })!));
+}
+
+async function hasAsset(pages: AsyncGenerator<readonly Asset[]>): Promise<boolean> {
+  for await (const page of pages) if (page.length > 0) return true;
+  return false;
 }
 
 /** @throws Error for more than `assetBytesMax` of states: a service could send assets without end */

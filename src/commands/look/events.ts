@@ -2,28 +2,21 @@
 
 import type { ExitCode } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
-import { integer, switchOption } from '../../config/options.ts';
+import { flagOption, integer, switchOption } from '../../config/options.ts';
 import { keyText } from '../../event/asset-key.ts';
 import type { Recorded } from '../../event/event.ts';
 import { type By, happenedAt } from '../../event/event-time.ts';
 import { endpoints, findEndpoint } from '../../event/parameters.ts';
-import { type Filter, searches } from '../../event/search.ts';
+import type { Filter } from '../../event/search.ts';
 import { dropLarge } from '../../journal/look/newest-lines.ts';
 import { bytesOf, type Line } from '../../journal/look/reading.ts';
 import { defineCommand, type Environment, type Output, refuse } from '../cli/command.ts';
 import { askForOne, folderOperand } from '../cli/data-folder.ts';
 import { secondOf } from '../cli/table.ts';
 import { sortedByEventTime, TooManyToSort } from './by-event-time.ts';
-import {
-  chooseJournal,
-  type Forms,
-  nothingText,
-  type Print,
-  printerOf,
-  withDeployment,
-  withJournals,
-} from './listing.ts';
+import { chooseJournal, type Forms, type Print, printerOf, withDeployment, withJournals } from './listing.ts';
 import { mergeByTime } from './merge.ts';
+import { nothingText } from './nothing.ts';
 import {
   boundsOf,
   byOption,
@@ -35,24 +28,18 @@ import {
   problemWith,
   rangeOptions,
   type SearchOptions,
+  searchNames,
   searchOptions,
 } from './options.ts';
-import type { JournalSource, JournalSources } from './source.ts';
+import { hasEvent, type JournalSource, type JournalSources } from './source.ts';
 
 interface EventsOptions extends LookOptions, SearchOptions {
-  readonly afterSeq: number;
   readonly limit: number | undefined;
   readonly last: number | undefined;
   readonly follow: boolean;
 }
 
-const count = <Initial>(argument: string, help: string, initial: Initial, min: number, max: number) => ({
-  argument,
-  help,
-  initial,
-  flagOnly: true as const,
-  parse: (value: string) => integer(value, min, max),
-});
+const count = (help: string, max: number) => flagOption('COUNT', help, (value) => integer(value, 1, max));
 
 export const events = defineCommand<EventsOptions>(
   {
@@ -76,10 +63,9 @@ export const events = defineCommand<EventsOptions>(
       data: journalOption,
       ...searchOptions,
       ...rangeOptions,
-      by: byOption('time (recorded) or event_time (happened): the order, also for --since, --until and --last'),
-      afterSeq: count('SEQ', searches.afterSeq.what, 0, 0, Number.MAX_SAFE_INTEGER),
-      limit: count('COUNT', 'stop after this many events', undefined, 1, Number.MAX_SAFE_INTEGER),
-      last: count('COUNT', 'only this many of the newest events', undefined, 1, limits.lastEventsMax),
+      by: byOption('time (recorded) or event_time (happened): for the order, the range and --last'),
+      limit: count('stop after this many events', Number.MAX_SAFE_INTEGER),
+      last: count('only this many of the newest events', limits.lastEventsMax),
       follow: switchOption(
         'then show events as they are recorded, until it is interrupted; the folder need not exist yet',
       ),
@@ -120,7 +106,7 @@ function problemWithEvents({ passed, failed, follow, by, url, last = 0 }: Events
 }
 
 function filterOf(values: EventsOptions): Filter {
-  return { ...membersOf(values), afterSeq: values.afterSeq, ...boundsOf(values) };
+  return { ...membersOf(values), ...boundsOf(values) };
 }
 
 /** @returns an exit code; undefined if all was read */
@@ -149,8 +135,9 @@ async function listEvents(
     return refuse(output, error.message);
   }
   if (outcome === 'none') {
-    const wanted = { ...filter, afterSeq: filter.afterSeq || undefined, since, until };
-    output.complain(nothingText('events', Object.values(wanted), args));
+    const filters = [...searchNames, 'since', 'until'] as const;
+    const isFound = (some: EventsOptions) => hasEvent(sources.all, some, filterOf(some));
+    output.complain(await nothingText({ what: 'events', values, filters, args, isFound }));
   }
   return undefined;
 }

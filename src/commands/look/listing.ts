@@ -2,8 +2,7 @@
 
 import type { ExitCode } from '../../config/exit-codes.ts';
 import { readOptions } from '../../config/options.ts';
-import { otherSpelling } from '../../event/asset-key.ts';
-import { printable, shellWord } from '../../telemetry/printable.ts';
+import { printable } from '../../telemetry/printable.ts';
 import type { Environment, Output, Stdout } from '../cli/command.ts';
 import { csvRecord } from '../cli/csv.ts';
 import { folderOption, surveyFolder } from '../cli/data-folder.ts';
@@ -87,23 +86,6 @@ export function withDeployment<Row>(
     record: (row) => [deploymentOf(row), ...forms.record(row)],
     json,
   };
-}
-
-/**
- * @param given the options that leave something out, undefined if not given
- * @param args of the command
- * @returns a sentence for a listing without rows, with a command that looks for the other spelling of a key
- */
-export function nothingText(what: 'events' | 'assets', given: readonly unknown[], args: readonly string[]): string {
-  if (given.every((value) => value === undefined)) return `no ${what}: the journal is empty`;
-  const words = args.map((word, index) => {
-    const isKey = /^--key(-prefix)?$/.test(args[index - 1] ?? '');
-    const [, option = '', key] = isKey ? ['', '', word] : (/^(--key(?:-prefix)?=)(.*)/s.exec(word) ?? []);
-    const other = key === undefined ? undefined : otherSpelling(key);
-    return other === undefined ? word : option + other;
-  });
-  if (words.every((word, index) => word === args[index])) return `no ${what} match`;
-  return `no ${what} match; for the other spelling of the key run: assetlog ${[what, ...words].map((word) => shellWord(word)).join(' ')}`;
 }
 
 /** For `Forms.json`. */

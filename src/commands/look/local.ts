@@ -1,11 +1,12 @@
 /** Opens the journals of a folder for reading, and reports the problems that the reader finds. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isAskedFor, pagesOf } from '../../assets/asset-state.ts';
+import { type Asset, isAskedFor, keyOf, pagesOf } from '../../assets/asset-state.ts';
 import { loadingOf, readKept } from '../../assets/kept.ts';
 import type { Kept } from '../../assets/state-file.ts';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
+import { startsWith } from '../../event/asset-key.ts';
 import { durationMs } from '../../event/moment.ts';
 import type { Filter } from '../../event/search.ts';
 import { Sightings } from '../../forward/hub/sightings.ts';
@@ -125,14 +126,19 @@ function sourceOf(disk: Disk, deployment: string | undefined, remarks: ReaderRem
         return [];
       }
     },
-    async *assets({ keyPrefix, failing, stale }) {
+    async hasEvent(given) {
+      const reading = { filter: await complete(given), progress, limits };
+      return (await readNewest(disk, reading, () => {}, 1, limits.lastBytesMax)).length > 0;
+    },
+    async *assets({ keyPrefix, keyBeginsWith = [], failing, stale }) {
       try {
         reading ??= readKept(loadingOf(disk, limits), progress, remarks.report);
         const { kept, firstSeq } = await reading;
         for (const text of lackingIn(kept)) remarks.report({ kind: 'note', text });
         const staleMs = stale === undefined ? undefined : Date.now() - durationMs(stale)!;
         for (const page of pagesOf(kept.states.inOrder(undefined, keyPrefix))) {
-          const asked = page.filter((asset) => isAskedFor(asset, { failing, staleMs }));
+          const isAsked = (asset: Asset) => startsWith(keyOf(asset), keyBeginsWith);
+          const asked = page.filter((asset) => isAsked(asset) && isAskedFor(asset, { failing, staleMs }));
           yield asked.map((asset) => ({ ...asset, firstSeq }));
         }
       } catch (error) {

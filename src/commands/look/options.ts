@@ -4,6 +4,8 @@ import { limits } from '../../config/limits.ts';
 import {
   booleanOption,
   flagOption,
+  integer,
+  matching,
   type Option,
   type Options,
   oneOf,
@@ -11,8 +13,8 @@ import {
   text,
   withAnyText,
 } from '../../config/options.ts';
-import { readKey } from '../../event/asset-key.ts';
-import type { Event } from '../../event/event.ts';
+import { readKey, readKeyStart } from '../../event/asset-key.ts';
+import { type Event, type Severity, severities } from '../../event/event.ts';
 import { type By, sortKeyOf } from '../../event/event-time.ts';
 import { lineTimeFrom, readMoment, timeAt } from '../../event/moment.ts';
 import { endpoints } from '../../event/parameters.ts';
@@ -26,6 +28,7 @@ import {
   type SourceFilter,
 } from '../../event/search.ts';
 import { readTextFilter, type TextFilter } from '../../event/text-filter.ts';
+import { ID } from '../../journal/line/uuid.ts';
 import { folderOption } from '../cli/data-folder.ts';
 import { readingOptions, type ServiceOptions } from '../cli/service-options.ts';
 
@@ -98,6 +101,9 @@ export function rangeTest({ since, until }: TimeRange): (sortKey: string) => boo
 export const keyOption = (help: string): Option<readonly string[] | undefined> =>
   withAnyText(flagOption<readonly string[]>('KEY', help, (text) => readKey([text])));
 
+export const keyStartOption = (help: string): Option<readonly string[] | undefined> =>
+  withAnyText(flagOption<readonly string[]>('KEY', help, readKeyStart));
+
 /** A name also matches other ids, which are known only when a journal is read. */
 export const sourceOption = (help: string): Option<SourceFilter | undefined> =>
   flagOption('SOURCE', help, (text) => ({ text, has: (id) => id === text }));
@@ -109,6 +115,7 @@ const types = endpoints.map(({ name }) => name);
 
 /** The options, in the order of the help. */
 export const searchOptions = Object.fromEntries(allSearches.flatMap(optionsOf)) as Options<SearchOptions>;
+export const searchNames = Object.keys(searchOptions) as OptionName[];
 
 /** @returns the members of the filter without its bounds. At most one of an option and its opposite is given. */
 export function membersOf(values: SearchOptions): Filter {
@@ -150,9 +157,13 @@ function timeOption(help: string): Option<string | undefined> {
 function optionsOf({ kind, option, what = '', help = what, opposite }: Search): [string, unknown][] {
   if (option === undefined) return [];
   if (kind === 'key' || kind === 'key prefix') return [[option, keyOption(help)]];
+  if (kind === 'key start') return [[option, keyStartOption(help)]];
   if (kind === 'source') return [[option, sourceOption(help)]];
   if (kind === 'contained text') return [[option, withAnyText(flagOption('TEXT', help, readText))]];
   if (kind === 'type') return [[option, { ...flagOption('TYPE', help, readType), choices: types }]];
+  if (kind === 'severity') return [[option, { ...flagOption('LEVEL', help, readSeverity), choices: severities }]];
+  if (kind === 'id') return [[option, flagOption('ID', help, readId)]];
+  if (kind === 'seq') return [[option, flagOption('SEQ', help, (word) => integer(word, 0, Number.MAX_SAFE_INTEGER))]];
   if (opposite === undefined) return [[option, text('NAME', help)]];
   return [
     [option, booleanOption(help)],
@@ -168,4 +179,13 @@ function readType(word: string): Event['type'] {
   const type = readEventType(word);
   if (type === undefined) throw new Error(`is not a type; use one of ${types.join(', ')}`);
   return type;
+}
+
+/** Ignores case, like `assetlog report`. */
+function readSeverity(word: string): Severity {
+  return oneOf(severities, word.toUpperCase(), `is not a severity; use ${severities.join(' or ')}`);
+}
+
+function readId(text: string): string {
+  return matching(text, ID, 'is not the id of an event, such as 01a1fb95-ce62-7e59-9364-610bf5613940');
 }

@@ -169,9 +169,14 @@ class RemoteJournal implements JournalSource {
     }
   }
 
+  async hasEvent(filter: Filter): Promise<boolean> {
+    return (await this.newest(1, filter)).length > 0;
+  }
+
   /** Continues after the last asset that arrived, when the connection breaks. */
-  async *assets({ keyPrefix, failing, stale }: AssetQuery) {
-    const filter = { key_prefix: keyPrefix && JSON.stringify(keyPrefix), failing: failing || undefined, stale };
+  async *assets({ keyPrefix, keyBeginsWith, failing, stale }: AssetQuery) {
+    const keys = queryOf({ keyPrefix, keyStart: keyBeginsWith });
+    const filter = { ...keys, failing: failing || undefined, stale };
     let last: Asset | undefined;
     for (let wait = this.#startBackoff(); ; ) {
       const query = { ...filter, after_key: last && JSON.stringify(keyOf(last)) };

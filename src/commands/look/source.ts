@@ -1,10 +1,12 @@
 /** A journal that `events` and `assets` read: in a folder (`local.ts`) or of a service (`remote.ts`). */
 
 import type { Asset } from '../../assets/asset-state.ts';
+import type { By } from '../../event/event-time.ts';
 import type { Filter } from '../../event/search.ts';
 import type { Line } from '../../journal/look/reading.ts';
 import type { SourceQuery, SourceState } from '../../journal/look/source-state.ts';
 import type { Progress } from '../../journal/progress.ts';
+import type { TimeRange } from './options.ts';
 
 export interface JournalSource {
   /** The name of the deployment in hosted mode; undefined for a journal that belongs to no deployment. */
@@ -16,15 +18,33 @@ export interface JournalSource {
   read(filter: Filter, follow?: FollowOptions, isSearch?: boolean): AsyncGenerator<readonly Line[]>;
   /** @returns the last `count` lines that match, or all, in the order of their seqs. With more than `limits.lastBytesMax` they are dropped */
   newest(count: number, filter: Filter): Promise<readonly Line[]>;
+  /** @returns whether an event matches. Nothing is reported of what is damaged or cannot be read */
+  hasEvent(filter: Filter): Promise<boolean>;
   /** @returns the journals that forward to this one, the longest silent first */
   sources(wanted: SourceQuery): Promise<readonly SourceState[]>;
   /** @returns the matching assets from the state that a service keeps, ordered by key. An error is reported, and ends the assets */
   assets(wanted: AssetQuery): AsyncGenerator<readonly Asset[]>;
 }
 
+/**
+ * @param filter of these values
+ * @returns whether an event of a journal matches; undefined with a range of `event_time`, which all events together show
+ */
+export async function hasEvent(
+  journals: readonly JournalSource[],
+  { by, since, until }: TimeRange & { readonly by: By },
+  filter: Filter,
+): Promise<boolean | undefined> {
+  if (by === 'event_time' && (since ?? until) !== undefined) return undefined;
+  for (const journal of journals) if (await journal.hasEvent(filter)) return true;
+  return false;
+}
+
 export interface AssetQuery {
   readonly keyPrefix?: readonly string[] | undefined;
-  readonly failing?: boolean;
+  /** The first parts of the key; the last part can be incomplete. */
+  readonly keyBeginsWith?: readonly string[] | undefined;
+  readonly failing?: boolean | undefined;
   /** A duration: `26h`. */
   readonly stale?: string | undefined;
 }

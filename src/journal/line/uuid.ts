@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto';
 
 /** Pattern of an id of a journal or of an event, a UUID in lower case. */
 export const ID_FORM = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}';
+export const ID = new RegExp(`^${ID_FORM}$`);
 
 /**
  * Version 7 UUIDs of one moment (RFC 9562 section 5.7): 48 bits of milliseconds, the version, 74 random bits with the

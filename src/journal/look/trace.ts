@@ -2,7 +2,7 @@
 
 import { escaped, quote, quoteAll } from '../../event/encoded.ts';
 import { allSearches, type Filter, type SearchKind, type SourceFilter } from '../../event/search.ts';
-import { ID_FORM } from '../line/uuid.ts';
+import { ID } from '../line/uuid.ts';
 
 /**
  * @returns bytes that each matching line contains, and few others do: of `{ assetKey: ['a', 'b'] }` those of
@@ -14,8 +14,6 @@ export function traceOf(filter: Filter): Buffer | undefined {
   return row && escaped(Buffer.from(`"${row.line}":${textOf(row.kind, filter[row.member])}`));
 }
 
-/** What has the form of an id is no name: see `SourceFilter`. */
-const ID = new RegExp(`^${ID_FORM}$`);
 /** The kinds of values that many events share. */
 const COMMON: readonly SearchKind[] = ['type', 'severity', 'boolean', 'source'];
 
@@ -29,7 +27,7 @@ function textOf(kind: SearchKind, value: Filter[keyof Filter]): string {
     return parts.at(-1) === '' ? quoteAll(parts.slice(0, -1)).slice(0, -1) : quoteAll(parts).slice(0, -2);
   if (kind === 'source') {
     const { text } = value as SourceFilter;
-    return ID.test(text) ? `["${text}",` : '["'; // the id is one of those with a name
+    return ID.test(text) ? `["${text}",` : '["'; // a text in the form of an id is no name
   }
   if (kind === 'boolean') return String(value);
   const text = quote(value as string);

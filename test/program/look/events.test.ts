@@ -49,6 +49,7 @@ const seqsIn = (text: string): number[] => jsonIn(text).map(({ seq }) => seq);
 
 test('a pipe gets the lines of the journal, byte for byte; each option chooses among them', async (t) => {
   const data = journal(t);
+  const ids = jsonIn(readFileSync(join(data, FIRST), 'utf8')).map(({ id }) => id);
   const table: readonly (readonly [words: string, number[]])[] = [
     ['', [1, 2, 3, 4, 5]],
     ['--key warehouse/orders', [1, 2, 4]],
@@ -72,6 +73,16 @@ test('a pipe gets the lines of the journal, byte for byte; each option chooses a
     ['--since 1s', []],
     ['--since 2026-11-18_15:00:00.000999Z --until 2026-11-18t15:00:00.001001z', []],
     ['--since 2026-11-18_15:00:00Z --until 2026-11-18_15:00:00.0001+00:00', [3]],
+    ['--key-begins-with warehouse/o', [1, 2, 4]],
+    ['--key-begins-with ware --key-prefix warehouses', [5]],
+    ['--severity WARN', [2]],
+    ['--severity error --passed', [4]],
+    [`--id ${ids[2]}`, [3]],
+    [`--id ${ids[2]} --key warehouse/orders`, []],
+    ['--until-seq 2', [1, 2]],
+    ['--until-seq 4 --last 2', [3, 4]],
+    ['--until-seq 4 --after-seq 2 --key warehouse/orders', [4]],
+    ['--until-seq 0', []],
     ['--after-seq 3', [4, 5]],
     ['--limit 2', [1, 2]],
     ['--last 2', [4, 5]],
@@ -97,6 +108,10 @@ test('an invalid call is refused with 2 and a sentence with what to do', async (
     [['--key', '[1]'], /is not a key/],
     [['--contains', ''], /--contains needs a value: --contains TEXT/],
     [['--contains', 'x'.repeat(101)], /is not a text of 1 to 100 characters/],
+    [['--severity', 'bad'], /--severity "bad" is not a severity; use WARN or ERROR/],
+    [['--id', '3'], /--id "3" is not the id of an event, such as 01a1fb95-/],
+    [['--until-seq', '-1'], /--until-seq "-1" is not a whole number from 0 to /],
+    [['--key-begins-with', 'a//b'], /--key-begins-with "a\/\/b" is not the start of a key; write /],
     [['--type', 'checks'], /is not a type; use one of materialization, check, observation/],
     [['--since', '2026-02-30'], /is not a time such as 2026-11-20, /],
     [['--until', 'yesterday'], /is not a time/],

@@ -42,6 +42,10 @@ test('without a service an asset is forgotten at once, and is counted again from
   const stale = await forget('--key-prefix', 'tmp', '--stale', '2d');
   assert.deepEqual([stale.code, stale.stdout], [0, '1 asset is forgotten; its events stay\n']);
   assert.deepEqual(await keysIn(data), ['tmp/b', 'w']);
+  for (const more of [['--failing'], ['--since', '2d'], ['--key-begins-with', 'tmp/b'], ['--source', 'x']]) {
+    const { code, stderr } = await forget('--key-prefix', 'tmp', '--stale', '0s', ...more);
+    assert.deepEqual([code, stderr.includes(`forget does not take ${more[0]}; leave it out`)], [2, true], stderr);
+  }
   assert.equal((await forget('w')).code, 0);
   assert.deepEqual(await keysIn(data), ['tmp/b']);
   assert.equal((await runHere(['events', data, '--key', 'w'])).stdout.match(/"seq"/g)?.length, 1);

@@ -64,7 +64,7 @@ test('a key without an asset is stale', async (t) => {
   const data = journal(t, OLD_AND_NEW);
   const { code, stderr } = await runHere(['assets', data, '--stale', '100d', '--key-prefix', 'x']);
   assert.equal(code, 1);
-  assert.match(stderr, /no assets match\n/);
+  assert.match(stderr, /no assets match; no asset matches --key-prefix or --stale alone\n/);
   assert.equal((await runHere(['assets', data, '--stale', '100d', '--key', 'w'])).code, 1);
   assert.equal((await runHere(['assets', data, '--stale', '100d', '--key-prefix', 'w'])).code, 0);
   assert.equal((await runHere(['assets', data, '--stale', '26h', '--key', 'w/old', '--since', '1h'])).code, 0);

@@ -158,7 +158,8 @@ function showRest(): void {
 function emptyContent(): Node[] {
   if (filterNames.some((name) => address[name] !== '')) {
     const clear = () => go(addressOf(address.view), false);
-    const other = otherSpelling(address.key_prefix);
+    const isOnlyKey = filterNames.every((name) => name === 'key_prefix' || address[name] === '');
+    const other = isOnlyKey ? otherSpelling(address.key_prefix) : undefined;
     const respell = () => go({ ...address, key_prefix: other ?? '' }, false);
     return [
       element('h2', {}, `No ${NOUNS[address.view]} matches`),
