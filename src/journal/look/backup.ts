@@ -87,10 +87,9 @@ type Extent =
   /** The process that writes to it does not answer. */
   | { readonly kind: 'unanswered' };
 
-/** The end of a file of the backup: its last line, with its newline, and the seq after it. */
+/** The end of a file of the backup, and the seq after it. */
 interface CopyEnd {
   readonly bytes: number;
-  readonly lastLine: Buffer;
   readonly nextSeq: number;
 }
 
@@ -99,7 +98,8 @@ class BackupRun {
   readonly #target: Disk;
   readonly #options: BackupOptions;
   #contents: Contents = contentsOf([]);
-  #held: readonly SegmentName[] = [];
+  /** The files of the backup when it was checked, by name. */
+  #held: ReadonlyMap<string, CopyEnd> = new Map();
   /** Names of files in the backup that are empty, and that the source no longer has. */
   #empty: readonly string[] = [];
   /** The seq after the last line of the backup, as far as this run has come. */
@@ -155,7 +155,7 @@ class BackupRun {
 
   /** @param last how far the last file may be copied @returns as `#segment` */
   async #copyListed(last: Extent): Promise<boolean> {
-    await this.#checkTarget();
+    await this.#check(last);
     const { segments } = this.#contents;
     const sizes = await Promise.all(segments.map(({ name }) => this.#source.size(name)));
     const total = sizes.reduce((sum, size) => sum + size, 0);
@@ -222,29 +222,53 @@ class BackupRun {
     return said;
   }
 
-  /** Finds where the backup ends before the first file of the source. @throws OtherJournalError if it does not fit the source */
-  async #checkTarget(): Promise<void> {
+  /**
+   * Finds where each file of the backup ends, and where the backup ends before the first file of the source.
+   * @param last as in `#copyListed`
+   * @throws OtherJournalError if the backup does not begin what the source has, with nothing changed
+   */
+  async #check(last: Extent): Promise<void> {
     const { segments } = this.#contents;
-    this.#held = contentsOf(await this.#target.list()).segments;
-    this.#nextSeq = 1;
     const [missing] = findMissingFiles(this.#contents, (await this.#lastStop())?.end);
     if (missing !== undefined) throw new DamagedError(this.#source.folder, missing);
+    const ours = new Set(segments.map(({ name }) => name));
     const firstSeq = segments[0]?.firstSeq ?? 1;
-    const names = new Set(segments.map(({ name }) => name));
-    const absent = this.#held.filter(({ name }) => !names.has(name));
-    const sizes = await Promise.all(absent.map(({ name }) => this.#target.size(name)));
-    this.#empty = absent.filter((_, index) => sizes[index] === 0).map(({ name }) => name);
-    const other = absent.find((held) => held.firstSeq >= firstSeq && !this.#empty.includes(held.name));
-    if (other !== undefined) throw this.#otherJournal(`${other.name} is in it, and not in ${this.#source.folder}`);
-    // Retention removed them at the source; the backup keeps them.
-    const kept = this.#held.filter((held) => held.firstSeq < firstSeq).at(-1);
-    if (kept === undefined) return;
-    this.#nextSeq = (await this.#heldEnd(kept))?.nextSeq ?? kept.firstSeq;
-    if (this.#nextSeq > firstSeq) {
-      throw this.#otherJournal(
-        `${kept.name} holds the events to ${this.#nextSeq - 1}, and those from ${firstSeq} on are in another file of ${this.#source.folder}`,
-      );
+    const held = new Map<string, CopyEnd>();
+    const empty: string[] = [];
+    this.#nextSeq = 1;
+    for (const segment of contentsOf(await this.#target.list()).segments) {
+      const { name } = segment;
+      const extent: Extent = name === segments.at(-1)?.name ? last : { kind: 'closed' };
+      const end = await this.#checkCopy(segment, ours.has(name), extent);
+      held.set(name, end);
+      if (ours.has(name)) continue;
+      // Retention removed it at the source; the backup keeps it.
+      if (end.nextSeq <= firstSeq) this.#nextSeq = end.nextSeq;
+      if (end.bytes === 0) empty.push(name);
+      else if (end.nextSeq > firstSeq) {
+        throw this.#otherJournal(
+          `${name} in it holds the events to ${end.nextSeq - 1}, and ${this.#source.folder} has those from ${firstSeq} on in other files`,
+        );
+      }
     }
+    this.#held = held;
+    this.#empty = empty;
+  }
+
+  /** @param isOurs whether the source has a file of that name, which must begin with all of the copy */
+  async #checkCopy(segment: SegmentName, isOurs: boolean, extent: Extent): Promise<CopyEnd> {
+    const { name, firstSeq } = segment;
+    const bytes = await this.#target.size(name);
+    if (bytes === 0) return { bytes, nextSeq: firstSeq };
+    const found = await lastLine(this.#target, name, bytes, this.#options.limits);
+    if (found === undefined) throw this.#otherJournal(`${name} in it does not end with a line`);
+    if (isOurs && !(await isPrefix(found.line, bytes, this.#source, name))) {
+      const scan = await scanSegment(this.#source.read(name), firstSeq, this.#options.limits);
+      const damage = await this.#damage(segment, extent, scan);
+      if (damage !== undefined) throw new DamagedError(this.#source.folder, damage);
+      throw this.#otherJournal(`${name} differs from that in ${this.#source.folder}`);
+    }
+    return { bytes, nextSeq: found.seq + 1 };
   }
 
   /** @returns false if the file was left out because its writer does not answer */
@@ -252,10 +276,9 @@ class BackupRun {
     const { name, firstSeq } = segment;
     if (extent.kind === 'unanswered') return false;
     if (extent.kind === 'before' && firstSeq > extent.seq) return true; // begun after the backup
-    const held = await this.#heldEnd(segment);
+    const held = this.#held.get(name);
     const markers = this.#join(segment);
-    const fits = held === undefined || (await this.#continues(segment, held));
-    if (held !== undefined && fits && (await this.#isWhole(segment, held, extent))) {
+    if (held !== undefined && (await this.#isWhole(segment, held, extent))) {
       this.#nextSeq = held.nextSeq;
       return true;
     }
@@ -272,11 +295,8 @@ class BackupRun {
     const { bytes, nextSeq, damage } = await this.#verify(partial, segment, extent, onRead);
     const { bytes: heldBytes, nextSeq: heldSeq } = held ?? { bytes: 0, nextSeq: firstSeq };
     const isNeedless = bytes === 0 && (damage !== undefined || (await this.#isNeedless(segment)));
-    if (!fits || bytes < heldBytes || isNeedless) {
-      await this.#target.remove(partial);
-      if (!fits && damage === undefined)
-        throw this.#otherJournal(`${name} differs from that in ${this.#source.folder}`);
-    } else {
+    if (bytes < heldBytes || isNeedless) await this.#target.remove(partial);
+    else {
       const copy = await this.#target.openLog(partial);
       await copy.truncate(bytes).finally(() => copy.close());
       await this.#completeBeside();
@@ -307,7 +327,7 @@ class BackupRun {
       .map((range) => goneName(range, 'lost'));
     for (const range of goneBetween(due, last, removed)) {
       markers.push(goneName(range, 'removed'));
-      if (this.#held.length === 0) continue;
+      if (this.#held.size === 0) continue;
       this.#remarks.add(
         `retention removed the events ${range.first} to ${range.last} before they were copied; back up more often to keep them`,
       );
@@ -388,21 +408,6 @@ class BackupRun {
     return { kind: 'missing file', decision: 'refuse', ...at, problem };
   }
 
-  /** @returns undefined if the backup does not have the file @throws OtherJournalError if its copy does not end with a line */
-  async #heldEnd({ name, firstSeq }: SegmentName): Promise<CopyEnd | undefined> {
-    if (!this.#held.some((held) => held.name === name)) return undefined;
-    const bytes = await this.#target.size(name);
-    if (bytes === 0) return { bytes, lastLine: Buffer.alloc(0), nextSeq: firstSeq };
-    const found = await lastLine(this.#target, name, bytes, this.#options.limits);
-    if (found === undefined) throw this.#otherJournal(`${name} in it does not end with a line`);
-    return { bytes, lastLine: Buffer.concat([found.line, NEWLINE]), nextSeq: found.seq + 1 };
-  }
-
-  /** Whether the file of the source begins with all that the backup has of it. */
-  async #continues({ name }: SegmentName, { bytes, lastLine }: CopyEnd): Promise<boolean> {
-    return (await readBytes(this.#source, name, bytes - lastLine.length, bytes)).equals(lastLine);
-  }
-
   async #isWhole({ name }: SegmentName, { bytes, nextSeq }: CopyEnd, extent: Extent): Promise<boolean> {
     if (extent.kind === 'before') return nextSeq >= extent.seq;
     return bytes === (extent.kind === 'size' ? extent.bytes : await this.#source.size(name));
@@ -442,6 +447,12 @@ function isLineOf(name: string, text: string): boolean {
   } catch {
     return false; // not JSON
   }
+}
+
+/** Whether a file begins with all of its copy, by the last line of that: its crc depends on all lines before it. */
+async function isPrefix(line: Buffer, bytes: number, source: ReadableDisk, name: string): Promise<boolean> {
+  const end = Buffer.concat([line, NEWLINE]);
+  return (await readBytes(source, name, bytes - end.length, bytes)).equals(end);
 }
 
 /** The files of the journal and their markers, as one text. */

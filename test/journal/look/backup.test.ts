@@ -160,6 +160,7 @@ test('a backup of another journal is refused, and not changed [journal-backup-6]
     { [FIRST]: segment(1, 9) },
     { ...files, [segmentName(9)]: segment(9, 1) },
     { [FIRST]: files[FIRST] as Buffer, [segmentName(3)]: segment(3, 1) },
+    { [FIRST]: firstLines(files[FIRST] as Buffer, 2), [FOURTH]: segment(4, 3) },
     { [FIRST]: Buffer.from('not a line\n') },
   ];
   for (const other of others) {
@@ -167,12 +168,15 @@ test('a backup of another journal is refused, and not changed [journal-backup-6]
     await assert.rejects(run(diskWith(files), target), OtherJournalError);
     assert.deepEqual(filesOf(target), other);
   }
+  const damaged = diskWith({ ...files, [FOURTH]: flip(files[FOURTH] as Buffer, 40) });
+  const target = diskWith({ [FIRST]: files[FIRST] as Buffer, [FOURTH]: segment(4, 3) });
+  await assert.rejects(run(damaged, target), DamagedError, 'damage decides, since its events may be those of the copy');
   const withId = diskWith({ [FIRST]: segment(1, 3), '.journal-id': Buffer.from('its own\n') });
   await assert.rejects(run(diskWith({ ...files, ...forwarded }), withId), OtherJournalError);
   assert.equal(withId.text('.journal-id'), 'its own\n');
   const kept = diskWith({ [FIRST]: segment(1, 5) });
   const source = diskWith({ [REMOVED_3]: Buffer.alloc(0), [FOURTH]: segment(4, 3) });
-  await assert.rejects(run(source, kept), /holds the events to 5, and those from 4 on are in another file/);
+  await assert.rejects(run(source, kept), /holds the events to 5, and \S+ has those from 4 on in other files/);
 });
 
 test('what retention removed is kept, and what it removed before it was copied is marked and reported [journal-backup-14]', async () => {
