@@ -349,7 +349,6 @@ const excuses: readonly Excuse[] = [
     reason: 'a reader, a repair or a backup says itself what is wrong and what to do',
     paths: ['journal/look/'],
     texts: [
-      'they were left out',
       'this end was left out',
       'holds a backup of another journal',
       'does not answer: its newest lines',

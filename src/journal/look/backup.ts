@@ -18,12 +18,10 @@
  * everything.
  */
 
-import { crc32 } from 'node:zlib';
+import { isDeepStrictEqual } from 'node:util';
 import type { Limits } from '../../config/limits.ts';
-import { type Disk, type ReadableDisk, unlessAbsent } from '../disk.ts';
+import type { Disk, ReadableDisk } from '../disk.ts';
 import { counted, readBytes, writeFile } from '../file-io.ts';
-import { LineCutter } from '../line/lines.ts';
-import { ID_FORM } from '../line/uuid.ts';
 import { readLastStop } from '../open/clean-stop.ts';
 import {
   DamagedError,
@@ -107,8 +105,6 @@ class BackupRun {
   #events = 0;
   #bytes = 0;
   readonly #remarks = new Set<string>();
-  /** Files beside the journal that are copied, but do not have their names yet. */
-  readonly #beside: string[] = [];
 
   constructor(options: BackupOptions) {
     this.#options = options;
@@ -118,44 +114,42 @@ class BackupRun {
 
   async run(): Promise<Backup> {
     await this.#target.syncFolder(); // a run before this one might have ended before its renames were durable
-    const names = await this.#source.list(true);
-    for (const name of (await this.#target.list(true)).filter((name) => name.endsWith(PARTIAL))) {
-      await this.#target.remove(name);
-    }
-    for (const name of names.filter((name) => FORWARDED.test(name)).sort()) {
-      if (await this.#copyBeside(name)) this.#beside.push(name);
-    }
-    const hasWatermarks = await this.#copyBeside(WATERMARKS);
-    const hasState = await this.#copyBeside(STATE_FILE);
     const isComplete = await this.#copyFiles();
-    await this.#completeBeside();
     await this.#removeEmpty();
-    // Only after all events that they count: otherwise a hub would say that it has events which it lacks.
-    if (hasWatermarks && isComplete) await this.#complete(WATERMARKS);
-    // A state that is ahead of its journal is not read.
-    if (hasState && isComplete) await this.#complete(STATE_FILE);
     const first = contentsOf(await this.#target.list()).segments[0]?.firstSeq ?? this.#nextSeq;
     const seqs = first < this.#nextSeq ? { first, last: this.#nextSeq - 1 } : undefined;
     return { events: this.#events, bytes: this.#bytes, seqs, remarks: [...this.#remarks], isComplete };
   }
 
-  /** Copies all files; again if the source has other files by then, which explains a file that is missing. @returns as `#segment` */
+  /** Copies all files; again if one vanished, or if the journal has other files than before, which explains a gap. @returns as `#segment` */
   async #copyFiles(): Promise<boolean> {
     for (let listings = 1; ; listings += 1) {
-      const before = await this.#source.list();
+      const before = contentsOf(await this.#source.list());
       try {
-        return await this.#copyListed(await this.#look(before));
+        return await this.#copyListed();
       } catch (error) {
-        const isMissing = error instanceof DamagedError || (error as NodeJS.ErrnoException).code === 'ENOENT';
-        if (!isMissing || listings >= this.#options.limits.verifyListingsMax) throw error;
-        if (filesOf(before) === filesOf(await this.#source.list())) throw error;
+        if (error instanceof OtherJournalError) await this.#removePartial();
+        const isVanished = (error as NodeJS.ErrnoException).code === 'ENOENT';
+        if (!(isVanished || error instanceof DamagedError) || listings === this.#options.limits.verifyListingsMax)
+          throw error;
+        if (!isVanished && isDeepStrictEqual(before, contentsOf(await this.#source.list()))) throw error;
       }
     }
   }
 
-  /** @param last how far the last file may be copied @returns as `#segment` */
-  async #copyListed(last: Extent): Promise<boolean> {
+  /** @returns as `#segment` */
+  async #copyListed(): Promise<boolean> {
+    await this.#removePartial();
+    const names = await this.#source.list(true);
+    const counting = names.filter((name) => name === WATERMARKS || name === STATE_FILE);
+    for (const name of counting) await this.#copyBeside(name);
+    const last = await this.#look(names);
     await this.#check(last);
+    // Before the first event: events without these files would be forwarded from the beginning.
+    for (const name of names.filter((name) => FORWARDED.test(name)).sort()) {
+      await this.#copyBeside(name);
+      await this.#complete(name);
+    }
     const { segments } = this.#contents;
     const sizes = await Promise.all(segments.map(({ name }) => this.#source.size(name)));
     const total = sizes.reduce((sum, size) => sum + size, 0);
@@ -168,40 +162,19 @@ class BackupRun {
       );
       doneBytes += sizes[index] ?? 0;
     }
+    // Only after all events that they count: otherwise a hub would say that it has events which it lacks.
+    if (isComplete) for (const name of counting) await this.#complete(name);
     return isComplete;
   }
 
-  /** Copies a small file under another name, durably, if it differs from its copy. @returns whether it does */
-  async #copyBeside(name: string): Promise<boolean> {
-    const there = await fingerprint(this.#source, name);
-    if (there === undefined || there === (await fingerprint(this.#target, name))) return false;
-    // A crc shows whether these two are whole.
-    const chunks = name === WATERMARKS || name === STATE_FILE ? this.#source.read(name) : this.#linesOf(name);
-    await writeFile(this.#target, `${name}${PARTIAL}`, chunks);
-    return true;
+  async #removePartial(): Promise<void> {
+    const names = await this.#target.list(true);
+    for (const name of names.filter((name) => name.endsWith(PARTIAL))) await this.#target.remove(name);
   }
 
-  /** What can be of such a file, without an end that is being written. */
-  async *#linesOf(name: string): AsyncGenerator<Buffer> {
-    let lines: Buffer[] = [];
-    const take = (bytes: Buffer, start: number, end: number) => {
-      if (isLineOf(name, bytes.toString('utf8', start, end)))
-        lines.push(Buffer.from(bytes.subarray(start, end)), NEWLINE);
-      else this.#remarks.add(`${name} has lines that are not of such a file; they were left out`);
-    };
-    const cutter = new LineCutter(take, 2 * this.#options.limits.lineBytesMax); // a dead letter has a line, and more
-    for await (const chunk of this.#source.read(name)) {
-      cutter.push(chunk);
-      yield Buffer.concat(lines);
-      lines = [];
-    }
-    const end = cutter.carried();
-    if (isLineOf(name, `${end}`)) yield end;
-  }
-
-  /** Before the first event: events without these files would be forwarded from the beginning. */
-  async #completeBeside(): Promise<void> {
-    for (const name of this.#beside.splice(0)) await this.#complete(name);
+  /** Copies a file beside the journal under another name, durably. */
+  #copyBeside(name: string): Promise<void> {
+    return writeFile(this.#target, `${name}${PARTIAL}`, this.#source.read(name));
   }
 
   async #complete(name: string): Promise<void> {
@@ -299,7 +272,6 @@ class BackupRun {
     else {
       const copy = await this.#target.openLog(partial);
       await copy.truncate(bytes).finally(() => copy.close());
-      await this.#completeBeside();
       for (const marker of markers) await this.#mark(marker);
       await this.#removeEmpty(name);
       await this.#complete(name);
@@ -427,52 +399,17 @@ class BackupRun {
 
 /** End of the name of a file while it is copied. A start, `verify` and `events` ignore it. */
 const PARTIAL = '.partial';
-/** That it is forwarded, to which destinations, and its id: in the order of their names the id is after the destinations. */
+/**
+ * That it is forwarded, to which destinations, and its id: in the order of their names the id is after the destinations. A dead
+ * letter that is being written can be torn in its copy: readers pass it.
+ */
 const FORWARDED = /^(\.forwarded-.*|\.journal-(?:id|begin)|dead-.*\.jsonl)$/;
 /** How far a hub has the journals that are forwarded to it, as of one of its own seqs. */
 const WATERMARKS = 'forward-sources.json';
-/** The files with one line, and its form: the id of the journal, and its first event under that id. */
-const ONE_LINE: ReadonlyMap<string, RegExp> = new Map([
-  ['.journal-id', new RegExp(`^${ID_FORM}$`)],
-  ['.journal-begin', new RegExp(`^[1-9]\\d{0,14} ${ID_FORM}$`)],
-]);
 const NEWLINE = Buffer.from('\n');
-
-/** Whether a file of that name can have the line: one of `ONE_LINE`, or a dead letter. Marks are empty. */
-function isLineOf(name: string, text: string): boolean {
-  const form = ONE_LINE.get(name);
-  if (form !== undefined) return form.test(text);
-  try {
-    return name.endsWith('.jsonl') && typeof JSON.parse(text) === 'object';
-  } catch {
-    return false; // not JSON
-  }
-}
 
 /** Whether a file begins with all of its copy, by the last line of that: its crc depends on all lines before it. */
 async function isPrefix(line: Buffer, bytes: number, source: ReadableDisk, name: string): Promise<boolean> {
   const end = Buffer.concat([line, NEWLINE]);
   return (await readBytes(source, name, bytes - end.length, bytes)).equals(end);
-}
-
-/** The files of the journal and their markers, as one text. */
-function filesOf(names: readonly string[]): string {
-  return names
-    .filter((name) => name.startsWith('events-'))
-    .sort()
-    .join();
-}
-
-/** @returns undefined if there is no such file */
-async function fingerprint(disk: ReadableDisk, name: string): Promise<string | undefined> {
-  let [crc, bytes] = [0, 0];
-  try {
-    for await (const chunk of disk.read(name)) {
-      crc = crc32(chunk, crc);
-      bytes += chunk.length;
-    }
-  } catch (error) {
-    return unlessAbsent(undefined)(error as NodeJS.ErrnoException);
-  }
-  return `${bytes} ${crc}`;
 }
