@@ -354,6 +354,7 @@ const excuses: readonly Excuse[] = [
       'does not answer: its newest lines',
       'move it out of the folder',
       'in other files',
+      'started while its journal was copied',
       'differs from that in',
       'before they were copied',
       'does not end with a line',

@@ -212,7 +212,7 @@ test('what retention removed is kept, and what it removed before it was copied i
   assert.deepEqual((await verify(fresh)).findings, []);
 });
 
-test('an empty last file is copied only if there is no other', async () => {
+test('an empty last file is copied only if the backup lacks the event before it', async () => {
   const empty = Buffer.alloc(0);
   const began = { [FIRST]: files[FIRST] as Buffer, [FOURTH]: empty };
   for (const answers of [[{ kind: 'before', seq: 4 } as const], []]) {
@@ -225,6 +225,12 @@ test('an empty last file is copied only if there is no other', async () => {
     await run(diskWith({ [REMOVED_3]: empty, [FOURTH]: empty }), only, ...answers);
     assert.deepEqual(only.names().sort(), [REMOVED_3, FOURTH].sort());
     assert.deepEqual(await refusals(only), []);
+    const gap = diskWith({ [goneName({ first: 1, last: 6 }, 'removed')]: empty, [SEVENTH]: empty });
+    for (let round = 1; round <= 2; round += 1) {
+      await run(gap, target, ...answers.map(({ kind }) => ({ kind, seq: 7 })));
+      assert.deepEqual(target.names(), [FIRST, goneName({ first: 4, last: 6 }, 'removed'), SEVENTH]);
+    }
+    assert.deepEqual(await refusals(target), [], 'after a restore the seqs of removed events are not used again');
   }
 });
 
@@ -270,18 +276,32 @@ test('a power cut at any call leaves a journal that the next run completes, with
   assert.deepEqual(target.names(), [FIRST]);
 });
 
-test('a file that retention removes during the backup is passed over [journal-backup-2]', async () => {
-  const [source, target] = [diskWith(files), new SimulatedDisk()];
-  source.fault = (call, name) => {
-    if (call !== 'read' || name !== FIRST) return undefined;
-    source.fault = () => undefined;
-    source.put(goneName({ first: 1, last: 6 }, 'removed'), Buffer.alloc(0));
-    source.drop(FIRST);
-    source.drop(FOURTH);
-    return undefined;
-  };
-  assert.deepEqual((await run(source, target)).seqs, { first: 7, last: 8 });
-  assert.deepEqual((await verify(target)).findings, []);
+test('files that retention removes at any call of the backup are passed over [journal-backup-2]', async () => {
+  const withLines: [number, ...Durable[]][] = [[0], [2], [3], [2, { kind: 'before', seq: 9 }]];
+  for (const [lines, ...answers] of withLines) {
+    for (let number = 1, isRemoved = true; isRemoved; number += 1) {
+      const source = diskWith({ ...files, ...forwarded });
+      isRemoved = false;
+      source.fault = () => {
+        if (source.calls.length !== number) return undefined;
+        isRemoved = true;
+        source.put(goneName({ first: 1, last: 6 }, 'removed'), Buffer.alloc(0));
+        for (const name of [FIRST, FOURTH, 'dead-hub.jsonl']) source.drop(name);
+        return undefined;
+      };
+      const target = diskWith(lines === 0 ? {} : { [FIRST]: firstLines(files[FIRST] as Buffer, lines) });
+      const { seqs } = await run(source, target, ...answers);
+      const when = `${lines} lines, call ${number}, ${source.calls[number - 1]}`;
+      assert.deepEqual([seqs?.last, await refusals(target)], [8, []], when);
+      assert.deepEqual(
+        target.names().filter((name) => name.endsWith('.partial')),
+        [],
+        when,
+      );
+      const { events } = await verify(target);
+      assert.ok(isRemoved ? events >= lines + 2 : events === 8, when);
+    }
+  }
   const gone = diskWith(files);
   gone.fault = (call, name) => {
     if (call === 'read' && name === FIRST) gone.drop(FIRST);
