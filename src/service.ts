@@ -4,7 +4,7 @@ import { AllAssets } from './assets/all-assets.ts';
 import { openClient as standardOpenClient } from './client/connection.ts';
 import { createClientAddress } from './config/client-address.ts';
 import { type Config, journalFolder } from './config/config.ts';
-import { type ExitCode, exitCodes } from './config/exit-codes.ts';
+import { type ExitCode, exitCodeOf, exitCodeOfJournal, exitCodes } from './config/exit-codes.ts';
 import { Mutex } from './config/mutex.ts';
 import { hostOf } from './http/origin.ts';
 import { listen as standardListen } from './http/socket/listener.ts';
@@ -27,7 +27,7 @@ import type { RecordedJournals, Recording } from './service/recording.ts';
 import { createAppFor } from './service/requests.ts';
 import type { ServiceParts, Setup } from './service/setup.ts';
 import { resolvesWithin, Shutdown } from './service/shutdown.ts';
-import { exitCodeOf, StartError } from './service/start-error.ts';
+import { StartError } from './service/start-error.ts';
 import { Activity } from './telemetry/activity.ts';
 import type { Notices } from './telemetry/log.ts';
 import { Metrics } from './telemetry/metrics.ts';
@@ -310,10 +310,8 @@ async function openJournals(folder: DataFolder, recording: Recording): Promise<v
 function recoveryFailed({ folder }: Disk, error: Error): StartError {
   if (error instanceof StartError) return error;
   if (error instanceof DamagedError) return new StartError(exitCodes.damaged, error.message);
-  const isDenied = ['EACCES', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '');
-  const [exitCode, hint] = isDenied
-    ? ([exitCodes.configuration, '; let the user of the service read and write its files'] as const)
-    : ([exitCodes.diskFailed, ''] as const);
+  const exitCode = exitCodeOfJournal(error);
+  const hint = exitCode === exitCodes.configuration ? '; let the user of the service read and write its files' : '';
   return new StartError(exitCode, `the journal in ${folder} cannot be opened: ${error.message}${hint}`);
 }
 

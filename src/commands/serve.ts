@@ -44,7 +44,7 @@ export const serveNotes: readonly string[] = [
   '',
   'Exit codes:',
   '  0 stopped cleanly, 1 unexpected, 2 flags or configuration, 3 the journal is damaged,',
-  '  4 the data folder is in use, 5 the disk failed',
+  '  4 the data folder is in use, 5 the disk failed, or what the start needs is not there yet',
   '',
   'Signals:',
   '  SIGTERM, SIGINT and a closed terminal (SIGHUP) stop the service cleanly; a second SIGTERM or SIGINT ends it at once',

@@ -5,7 +5,7 @@ import { writeSecret } from '../config/files.ts';
 import { flagOption, text } from '../config/options.ts';
 import { NOT_AFTER, newToken, readNotAfter } from '../deployments/tokens.ts';
 import { type Right, rights } from '../http/router.ts';
-import { defineCommand, refuse } from './cli/command.ts';
+import { defineCommand, refuse, refuseError } from './cli/command.ts';
 
 interface TokenValues {
   readonly name: string;
@@ -33,7 +33,7 @@ export const token = defineCommand<TokenValues>(
       '  {"deployments": [{"name": "prod", "tokens": [{"name": "ci", "sha256": "…", "may": ["report", "read"]}]}]}',
       '',
       'Exit codes:',
-      '  0 printed; 2 flags, or the file of --out cannot be created: an existing file is never replaced',
+      '  0 printed; 2 flags, or --out names no new file: an existing file is never replaced; 5 it cannot be written',
     ],
     options: {
       name: {
@@ -72,8 +72,8 @@ export const token = defineCommand<TokenValues>(
       if (out === undefined) print(secret);
       else await writeSecret(out, `${secret}\n`);
     } catch (error) {
-      const { code, message } = error as NodeJS.ErrnoException;
-      return refuse(output, code === 'EEXIST' ? `${out} exists, and is not replaced; name a new file` : message);
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') return refuseError(output, error as Error);
+      return refuse(output, `${out} exists, and is not replaced; name a new file`);
     }
     print(JSON.stringify({ name, sha256: digest, notAfter, may }));
     return exitCodes.done;

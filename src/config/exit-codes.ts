@@ -1,4 +1,4 @@
-/** The exit codes of the service and of its commands. */
+/** The exit codes of the service and of its commands, and which of them an error has. */
 
 export const exitCodes = {
   done: 0,
@@ -6,6 +6,7 @@ export const exitCodes = {
   configuration: 2,
   damaged: 3,
   inUse: 4,
+  /** Also if what a start needs is not there yet, such as its address: the same start can succeed later. */
   diskFailed: 5,
   /** `report`: the service refused a report. */
   refused: 1,
@@ -14,3 +15,31 @@ export const exitCodes = {
 } as const;
 
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
+
+/**
+ * @param error of a system call, or an error without a code about a file or an option of the operator
+ * @returns 2 for a mistake that only a person mends, such as a missing permission or a busy port; 5 for everything that can pass
+ *   by itself: a failed or read-only disk (EIO, EROFS), too few descriptors or too little memory (EMFILE, ENOMEM), an address or a
+ *   name that is not there yet (EADDRNOTAVAIL, EAI_AGAIN)
+ */
+export function exitCodeOf(error: Error): ExitCode {
+  const code = codeOf(error);
+  return code === undefined || MISTAKES.has(code) ? exitCodes.configuration : exitCodes.diskFailed;
+}
+
+/** Like `exitCodeOf`, for files of a journal: no operator chose their names, so only a missing permission is a mistake. */
+export function exitCodeOfJournal(error: Error): ExitCode {
+  return DENIALS.has(codeOf(error) ?? '') ? exitCodes.configuration : exitCodes.diskFailed;
+}
+
+function codeOf({ code, cause }: NodeJS.ErrnoException): string | undefined {
+  return code ?? (cause as NodeJS.ErrnoException | undefined)?.code;
+}
+
+const DENIALS: ReadonlySet<string> = new Set(['EACCES', 'EPERM']);
+/** Codes of system calls that follow from a path, a permission, an address, or the choice of the file system. */
+const MISTAKES: ReadonlySet<string> = new Set([
+  ...DENIALS,
+  ...['ENOENT', 'ENOTDIR', 'EISDIR', 'EEXIST', 'ELOOP', 'ENAMETOOLONG', 'EINVAL', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS'],
+  ...['EADDRINUSE', 'EAFNOSUPPORT', 'ENOTFOUND'],
+]);

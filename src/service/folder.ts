@@ -1,13 +1,13 @@
 /** The data folder of a service: its lock, which is retried while the disk is full, and warnings about unsafe folders. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { exitCodes } from '../config/exit-codes.ts';
+import { exitCodeOf, exitCodes } from '../config/exit-codes.ts';
 import type { Limits } from '../config/limits.ts';
 import { type Disk, describe, isFull } from '../journal/disk.ts';
 import { InUseError, type Lock, type LockFolder, UnlockableError } from '../journal/lock/lock.ts';
 import { hazardOf } from '../journal/open/mount.ts';
 import type { Notices } from '../telemetry/log.ts';
-import { exitCodeOf, StartError } from './start-error.ts';
+import { StartError } from './start-error.ts';
 
 type LockState =
   /** Not locked yet: the disk has no space for the folder or for its lock file. */
@@ -115,7 +115,8 @@ function lockFailed(folder: string, error: Error): StartError {
 /** @param advice for a mistake of the operator, such as `make it writable` */
 export function folderFailed(what: string, error: Error, advice: string): StartError {
   const exitCode = exitCodeOf(error);
-  const hint = exitCode === exitCodes.configuration ? `; ${advice} or choose another with --data` : '';
+  const isReadOnly = (error as NodeJS.ErrnoException).code === 'EROFS';
+  const hint = isReadOnly || exitCode === exitCodes.configuration ? `; ${advice} or choose another with --data` : '';
   return new StartError(exitCode, `${what}: ${error.message}${hint}`);
 }
 

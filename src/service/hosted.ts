@@ -1,5 +1,6 @@
 import { createClientAddress } from '../config/client-address.ts';
 import { journalFolder, segmentBytesOf } from '../config/config.ts';
+import { exitCodeOf } from '../config/exit-codes.ts';
 import { createAuthenticator, deploymentIn } from '../deployments/authenticator.ts';
 import { retainClosed } from '../deployments/closed-journals.ts';
 import { watchDeployments } from '../deployments/file.ts';
@@ -13,7 +14,7 @@ import { writeFile } from '../journal/file-io.ts';
 import { HOSTED } from './folder.ts';
 import type { RecordedJournals, Recording } from './recording.ts';
 import type { Setup } from './setup.ts';
-import { exitCodeOf, StartError } from './start-error.ts';
+import { StartError } from './start-error.ts';
 import { warnOfWriters } from './writers.ts';
 
 /**

@@ -3,7 +3,7 @@
 import { lookup } from 'node:dns/promises';
 import { hostname, networkInterfaces } from 'node:os';
 import type { Config } from '../config/config.ts';
-import { exitCodes } from '../config/exit-codes.ts';
+import { exitCodeOf } from '../config/exit-codes.ts';
 import type { App } from '../http/message.ts';
 import { isLoopback } from '../http/origin.ts';
 import type { ListenAt, Listener } from '../http/socket/listener.ts';
@@ -26,9 +26,10 @@ async function resolveHost(host: string): Promise<string> {
   try {
     return (await lookup(host)).address;
   } catch (error) {
+    const { message } = error as Error;
     throw new StartError(
-      exitCodes.configuration,
-      `--host ${host} is not an address of this machine: ${(error as Error).message}`,
+      exitCodeOf(error as Error),
+      `--host ${host} is not an address of this machine: ${message}; give another, or mend what resolves it`,
     );
   }
 }
@@ -39,9 +40,10 @@ function listenProblem(at: ListenAt, { code, message, address }: ListenError): s
   }
   const { port } = at;
   const host = address ?? at.host;
-  return code === 'EADDRINUSE'
-    ? `port ${port} on ${host} is busy; stop what listens there or choose another with --port`
-    : `cannot listen on ${host} port ${port}: ${message}; choose another with --host and --port`;
+  if (code === 'EADDRINUSE')
+    return `port ${port} on ${host} is busy; stop what listens there or choose another with --port`;
+  const missing = code === 'EADDRNOTAVAIL' ? 'add the address to this machine, or ' : '';
+  return `cannot listen on ${host} port ${port}: ${message}; ${missing}choose another with --host and --port`;
 }
 
 /** An error of `listen`, with the address that could not be bound. */
@@ -67,7 +69,10 @@ export async function listenAt(at: ListenAt, setup: Setup, createApp: (address: 
       collectGarbage,
     })
     .catch((error: ListenError) => {
-      throw new StartError(exitCodes.configuration, listenProblem(at, error));
+      // The zone of an interface that is not there yet, as in fe80::1%wlan0, is EINVAL.
+      const isEarly = at.kind === 'address' && at.host.includes('%') && error.code === 'EINVAL';
+      if (isEarly) error.code = 'EADDRNOTAVAIL';
+      throw new StartError(exitCodeOf(error), listenProblem(at, error));
     });
   shutdown.add(async (cause) => {
     // After a disk failure every queued report has its reply. The listener gets lastRepliesMs to send them.

@@ -2,7 +2,7 @@
 
 import type { AllAssets } from '../assets/all-assets.ts';
 import { forwards, journalFolder } from '../config/config.ts';
-import { exitCodes } from '../config/exit-codes.ts';
+import { exitCodeOf, exitCodes } from '../config/exit-codes.ts';
 import type { Acks } from '../forward/acks.ts';
 import type { Forwarder } from '../forward/forwarder.ts';
 import { Hub } from '../forward/hub/hub.ts';
@@ -13,7 +13,7 @@ import type { DataFolder } from './folder.ts';
 import type { Recording } from './recording.ts';
 import type { Setup } from './setup.ts';
 import { resolvesWithin } from './shutdown.ts';
-import { exitCodeOf, StartError } from './start-error.ts';
+import { StartError } from './start-error.ts';
 import { warnOfWriters } from './writers.ts';
 
 /** In this order: `create`, `open` before the journals, `onListening`, and `begin` after they are open. */

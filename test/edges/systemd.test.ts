@@ -230,6 +230,58 @@ test('under systemd a device forwards, and root backs it up and restores it, wit
   assert.ok(!log().includes(token));
 });
 
+test('under systemd a service comes up after any number of starts without its address or on a read-only disk', {
+  skip: withoutOwnSystemd,
+}, async (t) => {
+  const { shell, units } = await startSystemd(t);
+  const address = '192.0.2.9';
+  writeFileSync(join(units, 'assetlog.service'), service);
+  mkdirSync(join(units, 'assetlog.service.d'));
+  const dropIn = (settings: string) =>
+    writeFileSync(
+      join(units, 'assetlog.service.d/test.conf'),
+      // Shorter than in the handbook, so that the test sees more starts than systemd allows by default.
+      `[Service]\nRestartSec=100ms\nStandardError=append:/run/assetlog.log\nIPAddressAllow=${address}\n${settings}`,
+    );
+  const log = () => shell('systemctl --no-pager status assetlog; cat /run/assetlog.log').stdout;
+  const startsWith = async (problem: string) => {
+    assert.equal(shell('systemctl daemon-reload && : >/run/assetlog.log').status, 0);
+    shell('systemctl start assetlog');
+    const lines = () =>
+      log()
+        .split('\n')
+        .filter((line) => line.includes(problem));
+    await eventually(`the seventh start: ${problem}: ${log()}`, () => lines().length >= 7, HANG_MS);
+  };
+  const answers = (host: string) =>
+    eventually(`it answers: ${log()}`, () => shell(`curl -sf http://${host}:3000/readyz`).status === 0, HANG_MS);
+
+  dropIn(`Environment=ASSETLOG_HOST=${address}\n`);
+  await startsWith('EADDRNOTAVAIL');
+  shell(`ip address add ${address}/32 dev lo`);
+  await answers(address);
+
+  dropIn('');
+  assert.equal(shell('systemctl stop assetlog && mount -o remount,ro /var/lib').status, 0);
+  await startsWith('EROFS');
+  shell('mount -o remount,rw /var/lib');
+  await answers('127.0.0.1');
+
+  dropIn('Environment=ASSETLOG_PORT=none\n');
+  writeFileSync(join(units, 'assetlog.socket'), socket);
+  const stateOf = (unit: string) => shell(`systemctl show ${unit} -P ActiveState -P Result`).stdout;
+  shell('systemctl daemon-reload; : >/run/assetlog.log; systemctl restart assetlog');
+  await eventually('a wrong option needs a person', () => stateOf('assetlog') === 'exit-code\nfailed\n');
+  shell('systemctl start assetlog.socket; curl -s http://127.0.0.1:3000/readyz');
+  await eventually(
+    `the socket gives up too: ${log()}`,
+    () => stateOf('assetlog.socket') === 'trigger-limit-hit\nfailed\n',
+    HANG_MS,
+  );
+  const starts = Number(shell('grep -c "is not" /run/assetlog.log').stdout);
+  assert.ok(starts >= 2 && starts <= 6, `${starts} starts`);
+});
+
 test('a program is replaced only by a complete one, which prints its version', { skip: withoutBuilt }, (t) => {
   const folder = newFolder(t);
   const line = /^ssh device '(.*)'$/m.exec(page('operate'))?.[1] ?? '';

@@ -249,15 +249,29 @@ test('a disk with less space than it reported fails at its syncs: the service en
   await next.kill();
 });
 
-test('a read-only file system makes a start fail with one line', { skip: withoutMounts }, async (t) => {
+test('a read-only file system ends a start, and a command that writes to it, with 5 and one line until it is writable again', {
+  skip: withoutMounts,
+}, async (t) => {
   const { mount, service } = await startOn(t, 'ext4');
   await report(service.port, 'a');
   await service.kill();
   mount.change('ro');
-  const { finished } = launch(['serve', '--port', '0', '--data', service.data]);
-  const { code, stderr } = await finished;
-  assert.equal(code, 2, stderr);
-  assert.match(stderr, /^assetlog: the data folder \S+ cannot be used: .*(EROFS|read-only).*\n$/i);
+  const within = join(mount.folder, 'new');
+  for (const [args, problem] of [
+    [
+      ['serve', '--port', '0', '--data', service.data],
+      'the data folder \\S+ cannot be used: .*EROFS.*; make it writable',
+    ],
+    [['backup', '--data', service.data, '--to', within], 'the folder \\S+ cannot be used: .*EROFS.*; make it writable'],
+    [['token', '--out', within], '.*EROFS.*'],
+  ] as const) {
+    const { code, stderr } = await runWithin(HANG_MS, args);
+    assert.equal(code, 5, stderr);
+    assert.match(stderr, new RegExp(`^assetlog: ${problem}.*\\n$`));
+  }
+  mount.change('rw');
+  const next = await startService(t, { data: service.data });
+  assert.equal(await report(next.port, 'b'), 200);
 });
 
 const FULL_FOLDER = /the disk is full; the service waits for space to lock its data folder/;

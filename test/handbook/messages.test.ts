@@ -271,7 +271,6 @@ const excuses: readonly Excuse[] = [
       'so decide',
       'the file of --forward …',
       'the start has ended',
-      'is not an address of this machine',
       'was locked by another process',
     ],
   },

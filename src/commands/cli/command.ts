@@ -2,7 +2,7 @@
 
 import { version } from '../../config/config.ts';
 import { readAppendedFile } from '../../config/descriptors.ts';
-import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
+import { type ExitCode, exitCodeOf, exitCodes } from '../../config/exit-codes.ts';
 import { asksForHelp, type Invalid, type Operands, type Options, readOptions } from '../../config/options.ts';
 
 export interface Output {
@@ -41,6 +41,12 @@ export class NotDoneError extends Error {
     super(problem);
     this.exitCode = exitCode;
   }
+}
+
+/** Like `refuse`, for an error of an option, or of a file that an option names. @returns 2, or 5 if it can pass by itself */
+export function refuseError(output: Pick<Output, 'complain'>, error: Error): ExitCode {
+  refuse(output, ...error.message.split('\n'));
+  return exitCodeOf(error);
 }
 
 export type Environment = Readonly<Record<string, string | undefined>>;

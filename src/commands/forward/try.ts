@@ -12,7 +12,7 @@ import { openDisk } from '../../journal/disk.ts';
 import { createUuids } from '../../journal/line/uuid.ts';
 import { createNotices } from '../../telemetry/log.ts';
 import { printable } from '../../telemetry/printable.ts';
-import { type Output, refuse } from '../cli/command.ts';
+import { type Output, refuse, refuseError } from '../cli/command.ts';
 
 export interface TryValues extends Omit<DestinationOptions, 'whenBehind' | 'ack'> {
   readonly data: string;
@@ -22,14 +22,14 @@ export interface TryValues extends Omit<DestinationOptions, 'whenBehind' | 'ack'
 /**
  * Tries all destinations of a service with the same options at once.
  * @param name of the only destination to try; undefined for all
- * @returns 0 if all work, 1 if one does not, 2 if the options or files are wrong or have no destination
+ * @returns 0 if all work, 1 if one does not, 2 if the options or files are wrong or have no destination, 5 if a file does not answer
  */
 export async function tryDestinations(values: TryValues, name: string | undefined, output: Output): Promise<ExitCode> {
   let all: readonly (readonly [DestinationSettings, Deployment])[];
   try {
     all = await readWanted(values);
   } catch (error) {
-    return refuse(output, ...(error as Error).message.split('\n'));
+    return refuseError(output, error as Error);
   }
   if (all.length === 0)
     return refuse(output, 'there is no destination; give --forward-to URL, or --forward FILE, as to the service');

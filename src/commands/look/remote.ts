@@ -20,7 +20,7 @@ import { LineCutter, type OnLine } from '../../journal/line/lines.ts';
 import { dropLarge } from '../../journal/look/newest-lines.ts';
 import type { Line } from '../../journal/look/reading.ts';
 import type { SourceQuery, SourceState } from '../../journal/look/source-state.ts';
-import { type Output, refuse } from '../cli/command.ts';
+import { type Output, refuseError } from '../cli/command.ts';
 import { type Caller, callerOf, type ServiceOptions } from '../cli/service-options.ts';
 import { readAsset, readGap, readLine, readSourceState } from './checked-reply.ts';
 import type { AssetQuery, FollowOptions, JournalSource, JournalSources } from './source.ts';
@@ -28,7 +28,8 @@ import type { AssetQuery, FollowOptions, JournalSource, JournalSources } from '.
 /**
  * Opens the journal of a service and runs `act`, like `withLocalJournals` for a folder. Failures are reported on standard error.
  * @param follow if given, requests are retried until the signal aborts
- * @returns 0 if all was read, 1 if the service refuses or sends something other than a journal, 2 for a wrong URL or token file, 75 if it was unavailable
+ * @returns 0 if all was read, 1 if the service refuses or sends something other than a journal, 2 for a wrong URL or token file, 5 for one that does not
+ *   answer, 75 if it was unavailable
  */
 export async function withServiceJournal(
   values: ServiceOptions,
@@ -41,7 +42,7 @@ export async function withServiceJournal(
     const base = readBaseUrl(values.url);
     journal = new RemoteJournal(base, await callerOf(values, output), values, output, follow);
   } catch (error) {
-    return refuse(output, (error as Error).message);
+    return refuseError(output, error as Error);
   }
   try {
     return (await act({ kind: 'journal', all: [journal], added: async () => [] })) ?? exitCodes.done;

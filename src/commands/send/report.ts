@@ -29,7 +29,7 @@ import {
   type Parameter,
 } from '../../event/parameters.ts';
 import { shellWord } from '../../telemetry/printable.ts';
-import { defineCommand, type Output, refuse } from '../cli/command.ts';
+import { defineCommand, type Output, refuseError } from '../cli/command.ts';
 import { callerOf, type ServiceOptions, serviceOptions } from '../cli/service-options.ts';
 import { itemReader } from './line-item.ts';
 import { type LineRun, reportLines } from './report-from.ts';
@@ -182,7 +182,7 @@ export const report = defineCommand<OptionValues>(
       '  assetlog report --from reports.jsonl --retry-for 10m',
       '',
       'Exit codes:',
-      '  0 recorded, 1 refused: the same report would be refused again, 2 flags or files,',
+      '  0 recorded, 1 refused: the same report would be refused again, 2 flags or files, 5 a file does not answer,',
       '  75 try later: the service was unavailable, or it is in doubt whether the report was recorded',
     ],
     operands: { max: 1_000, text: `${kinds.join('|')} KEY...`, choices: kinds },
@@ -211,7 +211,7 @@ async function run(call: CommandLine, output: Output): Promise<ExitCode> {
     return await reportAll(call, base, reporter, stop, output);
   } catch (error) {
     output.progress('');
-    return refuse(output, (error as Error).message);
+    return refuseError(output, error as Error);
   } finally {
     reporter?.close();
   }
@@ -275,7 +275,8 @@ async function reportAll(
     try {
       yield* stream;
     } catch (error) {
-      if (!stop.signal.aborted) throw new Error(`${from} cannot be read: ${(error as Error).message}`);
+      if (stop.signal.aborted) return;
+      throw new Error(`${from} cannot be read: ${(error as Error).message}`, { cause: error });
     }
   }
   const find: LineRun['find'] = async () => {

@@ -1,7 +1,7 @@
 /** `assetlog backup`: brings a copy of a journal up to date, or of the journals of all deployments. */
 
 import { journalFolder } from '../../config/config.ts';
-import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
+import { type ExitCode, exitCodeOf, exitCodes } from '../../config/exit-codes.ts';
 import { isWithin } from '../../config/files.ts';
 import { limits } from '../../config/limits.ts';
 import { text } from '../../config/options.ts';
@@ -140,6 +140,7 @@ async function prepareAndLock(target: Disk): Promise<Lock> {
     const advice = error instanceof UnlockableError ? 'move it' : 'make it writable';
     throw new UnusableFolderError(
       `the folder ${target.folder} cannot be used: ${message}; ${advice} or give another with --to`,
+      { cause: error },
     );
   }
 }
@@ -150,9 +151,8 @@ function failureOf(error: Error, { folder }: Disk): { readonly problem: string; 
   if (error instanceof DamagedError) {
     return { code: exitCodes.damaged, problem: `${message}; ${folder} has the events before the damage` };
   }
-  if (error instanceof OtherJournalError || error instanceof UnusableFolderError) {
-    return { code: exitCodes.configuration, problem: message };
-  }
+  if (error instanceof UnusableFolderError) return { code: exitCodeOf(error), problem: message };
+  if (error instanceof OtherJournalError) return { code: exitCodes.configuration, problem: message };
   if (error instanceof LinkError) return { code: exitCodes.diskFailed, problem: message };
   if (error instanceof InUseError) {
     const problem = `a service or another backup uses ${folder}; stop it, or give another folder with --to`;

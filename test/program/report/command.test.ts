@@ -143,6 +143,14 @@ test('an invalid report is refused with 2 before anything is sent', async () => 
   }
 });
 
+test('a file on a disk that fails ends with 5: the same call can succeed later', {
+  skip: process.platform !== 'linux' && 'it needs a file that fails with EIO',
+}, async () => {
+  const { code, stderr } = await runHere(['report', '--from', '/proc/self/mem', '--url', 'http://127.0.0.1:1']);
+  assert.equal(code, 5, stderr);
+  assert.match(stderr, /^assetlog: \/proc\/self\/mem cannot be read: EIO/);
+});
+
 test('a refusal ends with 1 and the error of the server', async (t) => {
   const service = await startService(t, { args: ['--path-prefix', '/p'] });
   const control = await report(service.url, ['observation', 'a\u0001']);

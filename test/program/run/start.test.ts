@@ -10,10 +10,11 @@ import { segmentName } from '../../../src/journal/segments.ts';
 import { StartError } from '../../../src/service.ts';
 import { writeDeployments } from '../../support/deployments.ts';
 import { entriesOf } from '../../support/log.ts';
+import { IN_OTHER_NETWORK, withoutNetworkNamespaces } from '../../support/machine.ts';
 import { eventsIn, freePort, newFolder, run, startService } from '../../support/program.ts';
 import { serve } from '../../support/service.ts';
 import { noTerminal, serveOnTerminal } from '../../support/terminal.ts';
-import { eventually } from '../../support/tools.ts';
+import { eventually, HANG_MS, runWithin } from '../../support/tools.ts';
 import { ask, errorOf, get, post } from '../../support/wire.ts';
 import { hold } from '../../world/gate.ts';
 import { type Call, SimulatedDisk, systemError } from '../../world/simulated-disk.ts';
@@ -124,9 +125,18 @@ test('a failed start reports its reason, with an exit code for it, and leaves fo
     [
       ['--host', '192.0.2.1'],
       newFolder(t),
-      /^2 cannot listen on 192\.0\.2\.1 port 0: .*EADDRNOTAVAIL.*; choose another with --host and --port$/,
+      /^5 cannot listen on 192\.0\.2\.1 port 0: .*EADDRNOTAVAIL.*; add the address to this machine, or choose another with --host and --port$/,
     ],
-    [['--host', 'name.invalid'], newFolder(t), /^2 --host name\.invalid is not an address of this machine: /],
+    [
+      ['--host', 'fe80::1%assetlog9'],
+      newFolder(t),
+      /^5 cannot listen on fe80::1%assetlog9 port 0: .*; add the address/,
+    ],
+    [
+      ['--host', 'name.invalid'],
+      newFolder(t),
+      /^[25] --host name\.invalid is not an address of this machine: .*; give another/,
+    ],
     [
       [],
       '/dev/null/data',
@@ -164,7 +174,9 @@ test('a start ends with 5 if the disk fails, and with 2 only for a mistake of th
     for (const code of ['EIO', 'EMFILE', 'ENFILE', 'ENOMEM']) assert.match(await ended(code, arrange), expected, step);
     for (const code of ['EACCES', 'EPERM']) assert.match(await ended(code, arrange), /^2 .*E(ACCES|PERM)/, step);
   }
-  assert.match(await ended('EROFS', failPrepare), /^2 .*; make it writable or choose another with --data$/);
+  assert.match(await ended('EROFS', failPrepare), /^5 .*; make it writable or choose another with --data$/);
+  for (const arrange of [failMount, fail('list'), fail('create')])
+    assert.match(await ended('EROFS', arrange), /^5 .*EROFS/);
 });
 
 function failPrepare(disk: SimulatedDisk, error: Error): void {
@@ -180,6 +192,20 @@ function fail(failing: Call): (disk: SimulatedDisk, error: Error) => void {
     disk.fault = (call) => (call === failing ? error : undefined);
   };
 }
+
+test('a name that no name server answers for yet ends a start with 5, and an unknown name with 2', {
+  skip: withoutNetworkNamespaces,
+}, async (t) => {
+  const data = newFolder(t);
+  const args = ['serve', '--port', '0', '--data', data, '--host', 'device.example'];
+  const alone = await runWithin(HANG_MS, args, { under: IN_OTHER_NETWORK });
+  assert.equal(alone.code, 5, alone.stderr);
+  assert.match(alone.stderr, /^assetlog: --host device\.example is not an address of this machine: .*EAI_AGAIN.*\n$/);
+  const name = 'x'.repeat(300); // longer than any name, so it is never sent to a name server
+  const wrong = await runWithin(HANG_MS, [...args.slice(0, -1), name], { under: IN_OTHER_NETWORK });
+  assert.equal(wrong.code, 2, wrong.stderr);
+  assert.deepEqual(readdirSync(data), []);
+});
 
 test('a start warns if --retain-bytes exceeds the disk, and names --keep-free', async (t) => {
   const warned = async (...args: string[]) => {
