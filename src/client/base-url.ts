@@ -6,18 +6,19 @@ import { shellWord } from '../telemetry/printable.ts';
 /**
  * Checks a URL. A URL with an endpoint is refused, since its kind and key could contradict the report.
  * @returns the origin and the path without a slash at its end
- * @throws Error with a sentence for an endpoint, and for a user, a query or a fragment; the sentence does not contain the password
+ * @throws Error with a sentence for an endpoint, a login, a query or a fragment; the sentence does not contain the password
  */
 export function readBaseUrl(text: string): string {
-  const { base, endpoint, hasMore } = parseBaseUrl(text);
+  const { base, endpoint, hasQuery } = parseBaseUrl(text);
   if (endpoint !== undefined) {
     throw new Error(`--url names the endpoint ${endpoint}; give the URL of the service: --url ${shellWord(base)}`);
   }
-  if (hasMore) {
+  if (hasLogin(text)) {
     throw new Error(
-      '--url has a user, a query or a fragment; credentials for a proxy go into --token-file and --token-header',
+      '--url has a login before its host; leave it out, and write its header, such as "Basic …", into the file of --token-file, with --token-header Authorization',
     );
   }
+  if (hasQuery) throw new Error('--url has a query or a fragment; leave it out: a token goes into --token-file');
   return base;
 }
 
@@ -40,17 +41,24 @@ export interface BaseUrl {
   readonly base: string;
   /** The endpoint that the URL has, such as `report_asset_check`. */
   readonly endpoint: string | undefined;
-  /** Whether the URL has a user, a query or a fragment. */
-  readonly hasMore: boolean;
+  /** Whether the URL has a query or a fragment. */
+  readonly hasQuery: boolean;
 }
 
 export function parseBaseUrl(text: string): BaseUrl {
-  const { origin, pathname, username, password, search, hash } = new URL(text);
+  const { origin, pathname, search, hash } = new URL(text);
   const parts = pathname.split('/');
   const at = parts.findIndex((part) => endpoints.some(({ path }) => path === `/${part}`));
   return {
     base: origin + (at === -1 ? pathname : parts.slice(0, at).join('/')).replace(/\/+$/, ''),
     endpoint: parts[at],
-    hasMore: username + password + search + hash !== '',
+    hasQuery: search + hash !== '',
   };
+}
+
+/** Whether a URL has a user or a password, also one with a character that ends the host, such as `/`. */
+export function hasLogin(url: string): boolean {
+  if (!URL.canParse(url)) return url.includes('@');
+  const { username, password } = new URL(url);
+  return username + password !== '';
 }

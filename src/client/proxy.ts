@@ -2,6 +2,7 @@
 
 import http from 'node:http';
 import type { ConnectionOptions } from 'node:tls';
+import { isInNetwork } from '../config/client-address.ts';
 import { decode } from '../telemetry/masked.ts';
 import { isLocal, PROXY_WANTED, readProxyUrl } from './base-url.ts';
 import { PROXY_REFUSED, type Route } from './connection.ts';
@@ -85,11 +86,17 @@ export function proxyFor(url: URL, env: NodeJS.ProcessEnv): Route | undefined {
   throw new Error(`${variable} ${PROXY_WANTED}`);
 }
 
-/** @param list names, which stand for the names below them as well, with a port or without; or `*` */
-function isExcepted({ hostname, host }: URL, list: string): boolean {
+/**
+ * Like curl and Go. No name is looked up, and a text of another form counts for nothing.
+ * @param list names, which stand for the names below them as well, and addresses, with a port or without; networks, such as
+ *   `10.0.0.0/8` and `fd00::/8`; or `*`
+ */
+function isExcepted({ hostname, protocol, port }: URL, list: string): boolean {
+  const address = bare(hostname);
+  const host = `${hostname}:${port || (protocol === 'https:' ? 443 : 80)}`;
   return list.split(/[\s,]+/).some((one) => {
     const name = one.toLowerCase().replace(/^\*?\./, '');
     const isName = (own: string) => own === name || own.endsWith(`.${name}`);
-    return name === '*' || (name !== '' && [host, hostname, bare(hostname)].some(isName));
+    return name === '*' || (name !== '' && [host, hostname, address].some(isName)) || isInNetwork(address, name);
   });
 }

@@ -39,7 +39,7 @@ export const python = defineFile(
 
 const CLIENT = String.raw`# Client of assetlog ${version}: assetlog python > assetlog_client.py
 # For Python 3.8 or newer, with the standard library only.
-import email.utils, http.client, json, os, random, re, time, urllib.parse, urllib.request, uuid
+import email.utils, http.client, ipaddress, json, os, random, re, time, urllib.parse, urllib.request, uuid
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 BODY_BYTES, BODY_ITEMS = 1024 * 1024, 10_000  # of one request
@@ -104,11 +104,25 @@ class AnyStatus(urllib.request.HTTPErrorProcessor):
         return response
     https_response = http_response
 
+def is_excepted(host: str) -> bool:
+    """Whether no_proxy has a network of the address, such as 10.0.0.0/8. urllib reads only its names."""
+    for text in re.split(r"[\s,]+", urllib.request.getproxies_environment().get("no", "")):
+        try:
+            address = ipaddress.ip_address(host)
+            if (getattr(address, "ipv4_mapped", None) or address) in ipaddress.ip_network(text, strict=False):
+                return True
+        except ValueError:  # a name, or no network
+            pass
+    return False
+
 class Call:
     def __init__(self, url: str, headers: Dict[str, str], late: float, timeout: float):
         self.url, self.late, self.timeout = url.rstrip("/"), late, timeout
-        parts = urllib.parse.urlsplit(self.url)
-        if not re.fullmatch(r'https?://[^/?#@\s]+(/[!-"$->@-~]*)?', self.url) or parts.port == 0:
+        if re.match("https?://[^/?#]*@", self.url):
+            raise ValueError('url has a login before its host; leave it out, and give headers={"Authorization": "Basic ..."}')
+        is_url = re.fullmatch(r'https?://([^/?#:\[\]\s]+|\[[^/?#\s]+\])(:[0-9]+)?(/[!-"$->@-~]*)?', self.url)
+        parts = urllib.parse.urlsplit(self.url if is_url else "")
+        if not is_url or parts.port == 0:
             raise ValueError("url is not a base URL such as https://assets.example/prod")
         self.headers = {"Content-Type": "application/x-ndjson", "Prefer": "handling=lenient"}
         if os.environ.get("ASSETLOG_TOKEN_FILE"):
@@ -118,7 +132,8 @@ class Call:
         for name, value in self.headers.items():
             if not re.fullmatch("[ -~]+", value):  # without the value, which can be a token
                 raise ValueError(f"the value of {name} is not one line of ASCII characters")
-        proxies = [urllib.request.ProxyHandler({})] if re.fullmatch(LOCAL, parts.hostname or "") else []
+        host = parts.hostname or ""
+        proxies = [urllib.request.ProxyHandler({})] if re.fullmatch(LOCAL, host) or is_excepted(host) else []
         self.opener = urllib.request.build_opener(AnyStatus, *proxies)
 
     def send(self, key: str, lines: List[str]) -> List[Tuple[int, str]]:

@@ -1,4 +1,4 @@
-/** The address of the client that sent a request, directly or through trusted proxies. */
+/** Networks of addresses, and the address of the client that sent a request, directly or through trusted proxies. */
 
 import { BlockList, isIP, SocketAddress } from 'node:net';
 
@@ -12,9 +12,10 @@ export interface Network {
 
 /**
  * Parses the value of an option, `ADDRESS` or `ADDRESS/BITS`.
+ * @param bitsMin 0 to allow the network of all addresses
  * @throws Error whose message completes "--flag "value" …"
  */
-export function readNetwork(text: string): Network {
+export function readNetwork(text: string, bitsMin = 1): Network {
   const [, sent = '', digits] = /^([^/]*)(?:\/([0-9]{1,3}))?$/.exec(text) ?? [];
   const address = canonical(sent);
   if (address === undefined) throw new Error('is not an address such as 127.0.0.1, or a network such as 10.0.0.0/8');
@@ -24,8 +25,23 @@ export function readNetwork(text: string): Network {
   const bitsMax = (family === 'ipv4' ? 32 : 128) + skipped;
   const bits = digits === undefined ? bitsMax : Number(digits);
   if (bits > bitsMax) throw new Error(`has more than the ${bitsMax} bits of its address`);
-  if (bits <= skipped) throw new Error('would let every client choose its address; name the proxies only');
+  if (bits < skipped + bitsMin) throw new Error('would let every client choose its address; name the proxies only');
   return { address, family, bits: bits - skipped };
+}
+
+/** @returns whether the address is in the network; false if `text` is no network, or `address` no address */
+export function isInNetwork(given: string, text: string): boolean {
+  const address = canonical(given);
+  if (address === undefined) return false;
+  try {
+    const { address: first, bits, family } = readNetwork(text, 0);
+    const network = new BlockList();
+    network.addSubnet(first, bits, family);
+    // For a BlockList each IPv4 address is also the IPv6 address that it is mapped to.
+    return family === familyOf(address) && network.check(address, family);
+  } catch {
+    return false;
+  }
 }
 
 /**

@@ -1,7 +1,7 @@
 /** The destinations of a service, from `--forward-to` and from the file of `--forward`, which is read again. */
 
 import { dirname, resolve } from 'node:path';
-import { isLocal, PROXY_WANTED, readProxyUrl } from '../client/base-url.ts';
+import { hasLogin, isLocal, PROXY_WANTED, readProxyUrl } from '../client/base-url.ts';
 import { type Config, deploymentName, destinationName, headerName, options } from '../config/config.ts';
 import { type Checker, isObject, type Members, readJsonFile } from '../config/json-file.ts';
 import type { Limits } from '../config/limits.ts';
@@ -164,7 +164,7 @@ export function tooMany(count: number, { sendersMax }: Pick<Limits, 'sendersMax'
 /** @throws as `upstreamOf` */
 function hookOf(config: DestinationOptions): DestinationSettings {
   const to = `hook+${config.onFailedCheck}`;
-  if (readHookUrl(to) === undefined)
+  if (readHookUrl(to) === undefined && !hasLogin(to))
     throw new Error('--on-failed-check must be a URL such as https://hooks.example/path');
   const entry = { name: FAILED_CHECKS, to, begin: 'now', only: { type: 'check', passed: false } };
   const found = readDestinations(JSON.stringify({ destinations: [entry] }), { ...config, onFailedCheck: '' });

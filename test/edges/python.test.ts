@@ -242,6 +242,20 @@ const cases: Readonly<Record<string, (t: TestContext, python: string) => Promise
     const led = await startClient(t, python, { ...none, http_proxy: proxy.url });
     assert.deepEqual((await led.report(items(1), { url: 'http://assets.example/prod' })).wrong, []);
     assert.deepEqual(proxy.got[0]?.url, 'http://assets.example/prod/report_asset_batch/');
+    const env = { ...none, http_proxy: proxy.url, no_proxy: 'a.example, 192.0.2.0/24 fd00::/8' };
+    const { evaluate } = await startClient(t, python, env);
+    for (const [url, isExcepted] of [
+      ['192.0.2.7', true],
+      ['[fd12::1]', true],
+      ['[::ffff:192.0.2.7]', true],
+      ['192.0.3.7', false],
+      ['[fc00::1]', false],
+      ['example', false],
+    ] as const) {
+      const call = `assetlog_client.Call("http://${url}:3000/p", {}, 0, 1)`;
+      const proxies = `[one.proxies for one in ${call}.opener.handlers if hasattr(one, "proxies")]`;
+      assert.deepEqual((await evaluate(`len(${proxies})`)).wrong, isExcepted ? 0 : 1, url);
+    }
   },
 
   'what stays refused is raised at once, and no redirect is followed': async (t, python) => {
@@ -343,9 +357,26 @@ const cases: Readonly<Record<string, (t: TestContext, python: string) => Promise
       ['[{}], key=""', /^key '' is not/],
       ['[{}] * 20000, key="k" * 254', /^key 'k+\/1' is not/],
       ['[{}], headers={"X-A": "secret\\nsecret"}', /^the value of X-A is not one line of ASCII characters$/],
-      ...['localhost:3000', 'http://a@b', 'http://a/?x', 'http://a/#x', 'http://a:b', 'ftp://a', 'http://a/b c'].map(
-        (wrong) => [`[{}], url=${JSON.stringify(wrong)}`, /./] as const,
+      ...['http://me:secret@b', 'http://me@b', 'https://:secret@[::1]:1/x', 'http://me:secret\u2100@b'].map(
+        (wrong) =>
+          [
+            `[{}], url=${JSON.stringify(wrong)}`,
+            /^url has a login before its host; leave it out, and give headers=\{"Authorization": "Basic \.\.\."\}$/,
+          ] as const,
       ),
+      ['[{}], url="http://me:sec/ret@b"', /^url is not a base URL such as/],
+      ...[
+        'localhost:3000',
+        'http://a:b@c/?x',
+        'http://[::1',
+        'http://a:0',
+        'http://a:65536',
+        'http://a/?x',
+        'http://a/#x',
+        'http://a:b',
+        'ftp://a',
+        'http://a/b c',
+      ].map((wrong) => [`[{}], url=${JSON.stringify(wrong)}`, /./] as const),
     ];
     for (const [args, text] of table) {
       const result = await evaluate(`assetlog_client.report(${args})`);

@@ -10,6 +10,8 @@ import { newFolder } from '../support/program.ts';
 import { quiet } from '../support/segments.ts';
 
 const HEADER = 'Service-Cloud-Api-Token';
+const LOGIN =
+  'has a login before its host; leave it out, and give headers with "Authorization" to the destination, in the file of --forward';
 
 function configOf(...args: string[]): Config {
   const read = readConfig(args, {});
@@ -100,7 +102,7 @@ test('every mistake of a file is named with its line and its member, and what to
     [
       'line 2: destinations[0].tokenfile is not known here; there are name, to, deployments, tokenFile, tokenHeader, user, passwordFile, caFile, ratePerSecond, lingerMs, stamp, inDoubt, begin, hold, on, staleAfter, headers, proxy, only; did you mean tokenFile?',
       'line 2: destinations[0].name must be up to 63 lower-case letters, digits and -, and begin with a letter or a digit',
-      'line 3: destinations[1].to has a user; name user and passwordFile in the file of --forward',
+      'line 3: destinations[1].to has a login before its host; leave it out, and name user and passwordFile in the file of --forward',
       'line 4: destinations[2].name is a, as that of another destination; choose another',
       'line 4: destinations[2].stamp must be true or false',
       'line 4: destinations[2].inDoubt must be "again" or "once"',
@@ -117,8 +119,8 @@ test('every mistake of a file is named with its line and its member, and what to
       'line 7: destinations[4].deployments is for a service with --deployments; leave it out',
       'line 7: destinations[4].to must be a URL such as https://hub.example/prod',
       'line 8: destinations[5].lingerMs must be a number of milliseconds from 0 to 60000',
-      'line 8: destinations[5].to has a user, a query or a fragment; credentials go into a token file',
-      'line 9: destinations[6].to has a user, a query or a fragment; credentials go into a token file',
+      `line 8: destinations[5].to ${LOGIN}`,
+      'line 9: destinations[6].to has a query or a fragment; leave it out: a token goes into a token file',
       'line 10: destinations[7].to has {deployment}, and a service without --deployments has none; write its name',
       'line 11: destinations[8].to has { or }, and only {deployment} is replaced',
       'line 12: destinations[9] must be an object',
@@ -156,7 +158,10 @@ test('an engine may have several hosts, needs no {deployment}, and has members o
     ['clickhouse+http://ch/assets.events.x', table],
     [
       'nats://me:secret@n1.example/A',
-      stream.replace(/must be .*/, 'has a user; name user and passwordFile in the file of --forward'),
+      stream.replace(
+        /must be .*/,
+        'has a login before its host; leave it out, and name user and passwordFile in the file of --forward',
+      ),
     ],
   ] as const) {
     assert.deepEqual(problems(fileOf({ name: 'a', to })), [problem], to);
@@ -305,7 +310,10 @@ test('a hook shows its host alone, and says which events it gets', () => {
   const asObject = 'must be as {"type": "check", "passed": false}';
   const to = 'hook+https://hooks.example/secret';
   for (const [members, problem] of [
-    ...['u:secret@h/', 'h/secret#x', 'h\\secret', 'h:x/secret', '', ' h/secret'].map(
+    ...['u:secret@h/', 'u:sec/ret@h', ':secret@h/x'].map(
+      (rest) => [{ to: `hook+https://${rest}` }, `.to ${LOGIN}`] as const,
+    ),
+    ...['h/secret#x', 'h/@secret#x', 'h\\secret', 'h:x/secret', '', ' h/secret'].map(
       (rest) => [{ to: `hook+https://${rest}` }, url] as const,
     ),
     ...(
@@ -336,11 +344,13 @@ test('--on-failed-check is a hook for failed checks from now on, and no problem 
   const [{ name, to, hookPath, only, begin, hold } = assert.fail()] = file?.current ?? [];
   assert.deepEqual([name, to, hookPath], ['failed-checks', 'hook+https://hooks.example/…', '/secret/']);
   assert.deepEqual([only, begin, hold], [{ type: 'AssetCheckEvaluation', passed: false }, 'now', false]);
-  const wrong = ['hooks.example/secret', 'ftp://hooks.example/secret', 'https://u@h/secret', 'hook+https://h/secret'];
+  const wrong = ['hooks.example/secret', 'ftp://hooks.example/secret', 'hook+https://h/secret'];
   for (const url of wrong) {
     const message = '--on-failed-check must be a URL such as https://hooks.example/path';
     await assert.rejects(watch(configOf('--on-failed-check', url)), { message });
   }
+  for (const url of ['https://u@h/secret', 'https://u:secret@h/x'])
+    await assert.rejects(watch(configOf('--on-failed-check', url)), { message: `--on-failed-check ${LOGIN}` });
   await assert.rejects(watch(configOf('--on-failed-check', 'http://h', '--ack', 'failed-checks')), {
     message: /^--on-failed-check has failed-checks as a hook, and --ack needs a hub or an engine$/,
   });
@@ -391,7 +401,8 @@ test('--forward-to is a destination, and without one there is nothing to watch',
     },
   ]);
   for (const [url, problem] of [
-    ['https://u:p@hub.example', '--forward-to has a user, a query or a fragment; credentials go into a token file'],
+    ['https://u:p@hub.example', `--forward-to ${LOGIN}`],
+    ['https://u:p/w@hub.example', `--forward-to ${LOGIN}`],
     [
       'http://h/report_asset_check',
       '--forward-to names the endpoint report_asset_check; give the URL of the service, as http://h',

@@ -1,6 +1,6 @@
 /** What differs between the kinds of destinations. Pipes and commands ask for these properties, never for the kind. */
 
-import { parseBaseUrl } from '../../client/base-url.ts';
+import { hasLogin, parseBaseUrl } from '../../client/base-url.ts';
 import type { Limits } from '../../config/limits.ts';
 import type { Recorded } from '../../event/event.ts';
 import type { DestinationSettings } from '../settings.ts';
@@ -166,23 +166,29 @@ export function kindsWith(to: string): DestinationKind[] {
 }
 
 function httpUrlProblem(to: string): string | undefined {
+  if (hasLogin(to)) return LOGIN_IN_HEADERS;
   if (!URL.canParse(to)) return 'must be a URL such as https://hub.example/prod';
-  const { base, endpoint, hasMore } = parseBaseUrl(to);
-  if (hasMore) return 'has a user, a query or a fragment; credentials go into a token file';
+  const { base, endpoint, hasQuery } = parseBaseUrl(to);
+  if (hasQuery) return 'has a query or a fragment; leave it out: a token goes into a token file';
   if (endpoint !== undefined) return `names the endpoint ${endpoint}; give the URL of the service, as ${base}`;
   return undefined;
 }
 
 function hookUrlProblem(to: string): string | undefined {
   if (readHookUrl(to) !== undefined) return undefined;
+  if (hasLogin(to)) return LOGIN_IN_HEADERS;
   return 'must be a URL such as hook+https://hooks.example/path';
 }
 
 function engineUrlProblem(to: string, path: RegExp, example: string): string | undefined {
-  if (to.includes('@')) return 'has a user; name user and passwordFile in the file of --forward';
+  if (hasLogin(to))
+    return 'has a login before its host; leave it out, and name user and passwordFile in the file of --forward';
   const url = readEngineUrl(to);
   return url !== undefined && path.test(url.path) ? undefined : `must be a URL such as ${example}`;
 }
+
+const LOGIN_IN_HEADERS =
+  'has a login before its host; leave it out, and give headers with "Authorization" to the destination, in the file of --forward';
 
 /** Names of a stream of NATS, and of a table with its database. No destination escapes them. */
 const STREAM = /^[A-Za-z0-9_-]{1,200}$/;

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import { createServer as createNetServer } from 'node:net';
 import { join } from 'node:path';
@@ -114,8 +115,10 @@ test('an invalid report is refused with 2 before anything is sent', async () => 
     [[...KEY, '--url', 'localhost:3000'], /--url "localhost:3000" is not a URL such as http:/],
     [
       [...KEY, '--url', 'http://me:secret@localhost'],
-      /--url has a user, a query or a fragment; .* go into --token-file/,
+      /--url has a login before its host; leave it out, and write .* into the file of --token-file, with --token-header Auth/,
     ],
+    [[...KEY, '--url', 'http://:secret@h'], /--url has a login before its host/],
+    [[...KEY, '--url', 'http://h?token=secret'], /--url has a query or a fragment; leave it out: a token goes into/],
     [[...KEY, '--token-file', '/nowhere/token'], /ENOENT/],
     [[...KEY, '--idempotency-key', 'a b'], /--idempotency-key "a b" is not 1 to 255 visible ASCII characters\n/],
     [['--from', '-', '--run-id', 'ä'], /--run-id "ä" is not 1 to 238 visible ASCII characters\n/],
@@ -149,6 +152,19 @@ test('a file on a disk that fails ends with 5: the same call can succeed later',
   const { code, stderr } = await runHere(['report', '--from', '/proc/self/mem', '--url', 'http://127.0.0.1:1']);
   assert.equal(code, 5, stderr);
   assert.match(stderr, /^assetlog: \/proc\/self\/mem cannot be read: EIO/);
+});
+
+test('a login goes with a report as a header from a file', async (t) => {
+  const header = `Basic ${Buffer.from('me:secret').toString('base64')}`;
+  const gateway = createServer(({ headers: { authorization } }, response) =>
+    response.writeHead(authorization === header ? 200 : 401, { 'Content-Type': 'application/json' }).end('{}'),
+  );
+  const url = `http://127.0.0.1:${await listenOn(t, gateway)}`;
+  const file = join(newFolder(t), 'login');
+  writeFileSync(file, `${header}\n`, { mode: 0o600 });
+  const login = ['--token-header', 'Authorization', '--token-file', file];
+  assert.equal((await report(url, [...KEY, '--retry-for', '0'])).code, 1);
+  assert.deepEqual(await report(url, [...KEY, ...login]), { code: 0, stdout: '', stderr: '' });
 });
 
 test('a refusal ends with 1 and the error of the server', async (t) => {
