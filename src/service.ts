@@ -18,6 +18,7 @@ import { AssetReadings } from './reading/assets.ts';
 import { ReadableJournals } from './reading/journals.ts';
 import { doorOf } from './service/door.ts';
 import { DataFolder } from './service/folder.ts';
+import { followingOf } from './service/followers.ts';
 import { recordForDeployments } from './service/hosted.ts';
 import { addressToListenAt, type BoundTo, leadsTo, listenAt } from './service/listening.ts';
 import { recordLocally } from './service/local.ts';
@@ -140,8 +141,11 @@ async function start(setup: Setup): Promise<Service> {
   const isKept = isNeeded || isReadingOn(config, at.kind === 'address' ? at.host : LOOPBACK);
   const recorded = {
     folder,
-    hooksOf: (deployment: string | undefined) => peers.hooksOf(deployment),
-    assets: isKept ? allAssets : undefined,
+    followingOf: followingOf(setup, folder, isKept ? allAssets : undefined, peers),
+    forget: (deployment: string) => {
+      setup.progress.forget(journalFolder(folder.disk.folder, deployment));
+      allAssets.forget(deployment);
+    },
     answerOf: doorOf({ setup, assets: allAssets, peers }),
   };
   const recording: Recording = await createRecording(setup, recorded, peers);

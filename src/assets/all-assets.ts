@@ -3,7 +3,6 @@
 import type { Limits } from '../config/limits.ts';
 import { keyText } from '../event/asset-key.ts';
 import type { Disk } from '../journal/disk.ts';
-import type { AssetHooks } from '../journal/hooks.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { AssetFigures } from '../telemetry/metrics.ts';
 import { AssetStates } from './asset-state.ts';
@@ -53,11 +52,6 @@ export class AllAssets implements AssetFigures {
     this.#all.delete(deployment);
     this.#all.set(deployment, one);
     return one;
-  }
-
-  /** For `JournalOptions.assets`. */
-  hooksOf(deployment: string | undefined): AssetHooks {
-    return this.of(deployment);
   }
 
   /** Forgets the state of a deployment that was removed: its folder can have another journal when the name is used again. */

@@ -2,7 +2,7 @@
  * The state of the assets of one journal in the memory of a service. One state answers `/assets` and the page, and keeps the ages of
  * `--watch-asset`; its file is what the command reads beside the service, and the next start.
  *
- * - The journal calls the hooks (`AssetHooks`). An event is taken after its sync, from the members at hand: nothing is read back.
+ * - It follows the journal. An event is taken after its sync, from the members at hand: nothing is read back.
  * - When the journal is opened, the file and the lines after it are read in turns. Events recorded during this reading go into a
  *   separate state, which is added at the end: the reading has a fixed end, however many reports arrive.
  * - Appends and replies never wait for the file. Retention does, until the file has what is removed, or the journal has closed
@@ -15,7 +15,7 @@ import type { Limits } from '../config/limits.ts';
 import { Mutex } from '../config/mutex.ts';
 import { Waiters } from '../config/waiters.ts';
 import { type Disk, describe, type ReadableDisk } from '../journal/disk.ts';
-import type { AssetHooks, RecordedBatch } from '../journal/hooks.ts';
+import type { Committed, Follower } from '../journal/follower.ts';
 import { hex, type LineMark } from '../journal/line/record.ts';
 import { readReported } from '../journal/line/reported.ts';
 import { type Line, type Remark, sizeOf } from '../journal/look/reading.ts';
@@ -64,7 +64,7 @@ type Reading =
     }
   | { readonly kind: 'current'; readonly kept: Kept };
 
-export class JournalAssets implements AssetHooks {
+export class JournalAssets implements Follower {
   readonly #options: JournalAssetsOptions;
   #reading: Reading = { kind: 'none' };
   #isOpen = false;
@@ -170,16 +170,17 @@ export class JournalAssets implements AssetHooks {
     this.#begin(this.current, lastSeq);
   };
 
-  readonly recorded = ({ lines, firstSeq, time, lastId, lastCrc, bytes }: RecordedBatch): void => {
+  readonly committed = ({ lines, time, before, after }: Committed): void => {
     const reading = this.#reading;
-    if (reading.kind === 'none') return; // the next reading reads these lines
+    if (reading.kind === 'none' || lines.length === 0) return; // the next reading reads these lines
     const states = reading.kind === 'current' ? reading.kept.states : reading.fresh?.states;
     if (states === undefined) return;
     const timeMs = time.getTime();
+    const firstSeq = before.chain.seq;
     for (let index = 0; index < lines.length; index += 1)
       states.take(firstSeq + index, timeMs, readReported(lines[index]!));
-    const end = { seq: firstSeq + lines.length - 1, id: lastId, crc: hex(lastCrc) };
-    this.#grownBytes += bytes;
+    const end = { seq: after.chain.seq - 1, id: after.lastId!, crc: hex(after.chain.crc) };
+    this.#grownBytes += after.bytes - before.bytes;
     if (reading.kind === 'folding') reading.fresh!.end = end;
     else advance(reading.kept, end);
   };

@@ -9,13 +9,12 @@ import type { Limits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
 import { type ConflictHandling, type Done, refused } from '../event/record-result.ts';
 import { type Disk, isFull, lacksDescriptors } from '../journal/disk.ts';
-import type { AssetHooks, JournalHooks } from '../journal/hooks.ts';
 import { Journal } from '../journal/journal.ts';
 import type { KeyMemory } from '../journal/keys/memory.ts';
 import { InUseError, type Lock, type LockFolder, type LockRota } from '../journal/lock/lock.ts';
 import type { Door } from '../journal/lock/protocol.ts';
 import { DamagedError } from '../journal/open/recovery.ts';
-import type { FreshLines } from '../journal/progress.ts';
+import type { JournalOptions } from '../journal/options.ts';
 import { type Backlog, overload } from '../journal/queue-entry.ts';
 import type { Retain } from '../journal/retention.ts';
 import { atMostEvery, type Notices } from '../telemetry/log.ts';
@@ -30,10 +29,6 @@ export interface DeploymentJournalsOptions {
   readonly locks: LockRota;
   /** See `RecordedJournals.answerOf`. */
   readonly answerOf: (deployment: string) => Door['answer'];
-  /** Like `JournalOptions.onRecorded`, and also gets the folder of the journal. */
-  readonly onRecorded?: ((folder: string, nextSeq: number, fresh?: FreshLines) => void) | undefined;
-  /** See `JournalOptions.onRefused`. */
-  readonly onRefused?: (() => void) | undefined;
   /** Size in bytes at which a journal file is closed: see `segmentBytesOf`. */
   readonly segmentBytes: number;
   /** The retention of each journal. */
@@ -47,10 +42,8 @@ export interface DeploymentJournalsOptions {
   readonly notices: Notices;
   /** Called after a Defect of a journal: the service must end. */
   readonly onDefect: (error: Error) => void;
-  /** @returns the hooks of a deployment's journal. Called before each opening of the journal. */
-  readonly hooksOf?: ((name: string) => JournalHooks | undefined) | undefined;
-  /** @returns see `JournalOptions.assets` */
-  readonly assetsOf?: ((name: string) => AssetHooks | undefined) | undefined;
+  /** @returns the followers of a deployment's journal. Called before each opening of the journal. */
+  readonly followingOf?: ((name: string) => Pick<JournalOptions, 'followers' | 'heldBack' | 'onRefused'>) | undefined;
 }
 
 type LifeCycle =
@@ -289,7 +282,7 @@ export class DeploymentJournal {
   }
 
   /**
-   * Opens the journal like a report, for a pipe that needs its durable end: `onRecorded` is called when the journal is open. An open
+   * Opens the journal like a report, for a pipe that needs its durable end: its followers hear when the journal is open. An open
    * journal stays open for another `limits.idleJournalMs`, unless its slot is needed. After a failure the journal is opened again
    * after `limits.forwardStoppedMs` (60 s), or by a report.
    */
@@ -384,10 +377,7 @@ export class DeploymentJournal {
       backlog,
       metrics,
       keyMemory: this.#options.keyMemory,
-      hooks: this.#options.hooksOf?.(this.#name),
-      assets: this.#options.assetsOf?.(this.#name),
-      onRecorded: this.#options.onRecorded?.bind(undefined, this.#disk.folder),
-      onRefused: this.#options.onRefused,
+      ...this.#options.followingOf?.(this.#name),
       checkHeld: () => this.#lock?.checkHeld(),
       onIdle: () => slots.closeIdle(),
       onNoDescriptor: () => void slots.closeOne(),

@@ -7,7 +7,7 @@ import { Checks } from '../config/checks.ts';
 import type { Config } from '../config/config.ts';
 import type { WatchedFile } from '../config/watched-file.ts';
 import { type Disk, describe } from '../journal/disk.ts';
-import type { HeldBack } from '../journal/hooks.ts';
+import type { HeldBack } from '../journal/follower.ts';
 import type { ForwardFigures } from '../telemetry/metrics.ts';
 import { Acks } from './acks.ts';
 import { kindOf, traitsOf } from './destinations/kinds.ts';
@@ -144,7 +144,7 @@ export class Forwarder {
   }
 
   /**
-   * What of a journal a destination has not received yet, and may not be removed: for `JournalHooks.heldBack`.
+   * What of a journal a destination has not received yet, and may not be removed: for `JournalOptions.heldBack`.
    * @returns the earliest event of this kind
    */
   heldBack(deployment: Deployment): HeldBack | undefined {
@@ -165,7 +165,7 @@ export class Forwarder {
   }
 
   /**
-   * Like `JournalHooks.removing`: each destination that has not confirmed all of the events gets a dead letter that names them.
+   * Like `Follower.removing`: each destination that has not confirmed all of the events gets a dead letter that names them.
    * @throws NotRemovableError
    */
   async removing(deployment: Deployment, gone: SeqRange): Promise<void> {

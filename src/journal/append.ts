@@ -6,10 +6,10 @@
 import { Defect } from '../config/defect.ts';
 import { LINE_FEED } from '../event/json-bytes.ts';
 import { describe, SyncError } from './disk.ts';
+import type { FreshLines } from './follower.ts';
 import { readSeq } from './line/chain.ts';
 import { type ChainPosition, type EncodeBuffer, encodeBatch, type LineMembers } from './line/record.ts';
 import type { Segment } from './open/recovery.ts';
-import type { FreshLines } from './progress.ts';
 
 /** A write failed and left no bytes in the file: the only disk failure after which the journal continues. */
 export class NotWritten extends Error {}

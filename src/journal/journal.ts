@@ -12,7 +12,7 @@ import { type JournalFigures, Metrics } from '../telemetry/metrics.ts';
 import { appendBatch, checkUntouched, explainFailure, freshLines, NotEncoded, NotWritten, tryWrite } from './append.ts';
 import { Clock } from './clock.ts';
 import { describe, lacksDescriptors, SyncError } from './disk.ts';
-import { scheduleClosedCalls } from './hooks.ts';
+import { Followers } from './follower.ts';
 import { KeyedReports } from './keys/idempotency.ts';
 import { JournalKeys } from './keys/keys.ts';
 import { type EncodeBuffer, SEQ_MAX } from './line/record.ts';
@@ -39,7 +39,7 @@ export class Journal implements JournalFigures {
   readonly #metrics: Metrics;
   readonly #checkHeld: () => void;
   readonly #retention: Retention;
-  readonly #callClosed: (lastSeq: number) => Promise<void>;
+  readonly #followers: Followers;
   readonly #clock: Clock;
   /** The idempotency keys, and the reports with keys; both undefined if keys are not looked up. */
   readonly #keys: JournalKeys | undefined;
@@ -71,13 +71,14 @@ export class Journal implements JournalFigures {
       this.#failure = error;
       this.abandon(error);
     };
-    this.#retention = new Retention(options, this, (lastSeq) => this.#keys?.removed(lastSeq), onFailed, this.#runNow);
-    this.#callClosed = scheduleClosedCalls(options.hooks, options.notices);
     this.#shouldLog = atMostEvery(options.limits.notAcceptedNoticeMs);
     this.#clock = new Clock(options.notices, options.limits);
     const { keyMemory: memory, hashKey: hash, openWaitMs, ...rest } = options;
     this.#keys = memory && new JournalKeys({ ...rest, memory, hash, onDefect: onFailed });
     this.#keyed = this.#keys && this.#createKeyedReports(this.#keys);
+    const { followers = [] } = options;
+    this.#followers = new Followers(this.#keys ? [this.#keys, ...followers] : followers, options.notices);
+    this.#retention = new Retention({ ...options, followers: this.#followers }, this, onFailed, this.#runNow);
     this.#queue = new Queue(options, () => this.#runIfDue());
     this.#state = { kind: 'starting', reason: OPENING, isQueueing: openWaitMs !== undefined };
     if (openWaitMs !== undefined) this.#openTimeout = setTimeout(() => this.#refuseUntilOpen(), openWaitMs).unref();
@@ -117,8 +118,8 @@ export class Journal implements JournalFigures {
     this.#options.notices.info('journal open', { file: segment.file.name, next_seq: segment.chain.seq });
     this.#continueAt(segment);
     this.#metrics.journals.add(this);
-    this.#options.assets?.opened(segment.chain.seq - 1);
-    this.#retention.start(segment.chain.seq - 1);
+    this.#followers.opened(segment.chain.seq - 1);
+    this.#retention.start();
     const refusal = this.#retention.refusal;
     if (refusal !== undefined) this.#refuseQueue(refusal);
     this.#keyed?.opened();
@@ -280,9 +281,8 @@ export class Journal implements JournalFigures {
     const { segment } = state;
     try {
       await segment.file.close();
-      await this.#callClosed(segment.chain.seq - 1);
       this.#checkHeld(); // without the lock the marker would describe a file of another process
-      await this.#options.assets?.closing();
+      await this.#followers.closing(segment.chain.seq - 1);
       await markCleanStop(this.#options.disk, { ...segment, file: segment.file.name });
     } catch (error) {
       this.#options.notices.warn('the stop could not be noted; the next start will rewrite the last file', {
@@ -391,9 +391,9 @@ export class Journal implements JournalFigures {
       this.#checkHeld(); // after the sync and before the replies, see `Lock.checkHeld`
       if (lines.length > 0)
         this.#metrics.wrote(lines.length, after.bytes - segment.bytes, performance.now() - startedMs);
-      this.#continueAfterWrite(after, segment.bytes);
-      this.#keys?.addDurable(entries, segment, after);
-      if (lines.length > 0) this.#tellAssets(lines, time, segment, after);
+      this.#continueAfterWrite(after);
+      const fresh = freshLines(this.#encodeBuffer, after, segment.bytes);
+      this.#followers.committed({ entries, lines, time, before: segment, after, fresh });
       return recorded;
     } catch (error) {
       if (error instanceof NotEncoded) return this.#refuseUnencoded(error);
@@ -401,11 +401,6 @@ export class Journal implements JournalFigures {
     } finally {
       clearTimeout(stallTimer);
     }
-  }
-
-  #tellAssets(lines: Batch['lines'], time: Date, before: Segment, { chain, lastId = '', bytes }: Segment): void {
-    const batch = { lines, firstSeq: before.chain.seq, time, lastId, lastCrc: chain.crc, bytes: bytes - before.bytes };
-    this.#callSafely(this.#options.assets?.recorded, batch);
   }
 
   /** Creates the next file. Its directory entry is durable when this resolves, so its first batch may be acknowledged. */
@@ -422,9 +417,7 @@ export class Journal implements JournalFigures {
     this.files += 1;
     await full.file.close();
     notices.info('segment closed', { file: full.file.name, next: file.name });
-    this.#keys?.closed(full);
-    void this.#callClosed(seq - 1);
-    this.#options.assets?.rotated();
+    this.#followers.rotated(full);
     this.#retention.run();
   }
 
@@ -460,20 +453,18 @@ export class Journal implements JournalFigures {
     this.#state = { ...(this.#state as OpenState), trouble: { kind: 'stalled', reason } };
   }
 
-  #continueAfterWrite(segment: Segment, batchByte: number): void {
+  #continueAfterWrite(segment: Segment): void {
     if ((this.#state as OpenState).trouble !== undefined) {
       clearInterval(this.#probeTimer);
       this.#options.notices.info('writes to the disk succeed again');
     }
-    this.#continueAt(segment, batchByte);
+    this.#continueAt(segment);
   }
 
-  #continueAt(segment: Segment, batchByte = segment.bytes): void {
-    const { notices, onRecorded } = this.#options;
+  #continueAt(segment: Segment): void {
     const isUsedUp = segment.chain.seq > SEQ_MAX;
     this.#state = isUsedUp ? { kind: 'open', segment, trouble: USED_UP } : { kind: 'open', segment };
-    if (isUsedUp) notices.error(USED_UP.reason);
-    this.#callSafely(onRecorded, segment.chain.seq, freshLines(this.#encodeBuffer, segment, batchByte));
+    if (isUsedUp) this.#options.notices.error(USED_UP.reason);
   }
 
   /** Runs a callback. An exception is only logged: it is no failure of the disk, and must not prevent the other callbacks. */

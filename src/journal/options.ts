@@ -2,10 +2,9 @@ import type { Limits } from '../config/limits.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Disk } from './disk.ts';
-import type { AssetHooks, JournalHooks } from './hooks.ts';
+import type { Follower, HeldBack } from './follower.ts';
 import type { KeyMemory } from './keys/memory.ts';
 import type { HashKey } from './keys/table.ts';
-import type { FreshLines } from './progress.ts';
 import type { Backlog } from './queue-entry.ts';
 import type { Retain } from './retention.ts';
 
@@ -28,21 +27,20 @@ export interface JournalOptions {
   readonly openWaitMs?: number;
   /** @returns how long the first event of a batch waits for others, in milliseconds: `--commit-delay`. If omitted, not at all. */
   readonly commitDelayMs?: (() => number) | undefined;
-  /**
-   * Called when the journal is open and when a batch is durable, with the next line's seq: all lines before it are durable. `fresh`
-   * are the lines of the batch, in memory that the next one uses again.
-   */
-  readonly onRecorded?: ((nextSeq: number, fresh?: FreshLines) => void) | undefined;
   /** Called when the disk refused a write. */
   readonly onRefused?: (() => void) | undefined;
   /** Shared by all journals of the service. */
   readonly metrics?: Metrics;
   /** The idempotency keys of all journals of the service. If omitted, keys are recorded but not looked up. */
   readonly keyMemory?: KeyMemory | undefined;
-  /** Undefined if nothing is forwarded from or to the journal. */
-  readonly hooks?: JournalHooks | undefined;
-  /** Undefined if no client may read and no asset is watched. */
-  readonly assets?: AssetHooks | undefined;
+  /** After its keys, in the order in which they hear a fact. */
+  readonly followers?: readonly Follower[];
+  /**
+   * Called at each run of retention that would remove files, even before the journal is open.
+   * @returns the first seq that is still to be sent, and the destination. Files with events from this seq on stay; at the limit
+   *   of retention, reports are refused with the reason. Undefined if all files may be removed
+   */
+  readonly heldBack?: (() => HeldBack | undefined) | undefined;
   /** `hashKey` by default; only tests pass another function. */
   readonly hashKey?: HashKey | undefined;
   /** Called when no descriptor was free to begin the next file, which is tried again every `limits.probeMs`. */

@@ -8,15 +8,8 @@ import { Defect } from '../config/defect.ts';
 import type { Limits } from '../config/limits.ts';
 import { Waiters } from '../config/waiters.ts';
 import { markOf } from './entry.ts';
+import type { Follower, FreshLines } from './follower.ts';
 import { type AskLimits, askHolder, type Durable } from './lock/protocol.ts';
-
-/** Lines that the writer has just made durable: the last ones of their file. */
-export interface FreshLines {
-  readonly file: string;
-  /** Where they begin in the file. */
-  readonly byte: number;
-  readonly bytes: Buffer;
-}
 
 /** The writer's progress, for one reader. */
 export interface Progress {
@@ -86,7 +79,7 @@ export async function askDurable(progress: Progress): Promise<Durable> {
 
 const ATTEMPTS_MAX = 3;
 
-/** The progress of the journals of this process: pass the values of `JournalOptions.onRecorded` to `recorded`. */
+/** The progress of the journals of this process. Each is followed by the result of `follow`. */
 export class OwnProgress {
   /** When lines of any journal became durable last, of the monotonic clock. */
   recordedMs = Number.NEGATIVE_INFINITY;
@@ -132,6 +125,14 @@ export class OwnProgress {
     this.recordedMs = performance.now();
     readers?.wake();
     this.written();
+  }
+
+  /** @returns the follower of the journal in a folder */
+  follow(folder: string): Follower {
+    return {
+      opened: (lastSeq) => this.recorded(folder, lastSeq + 1),
+      committed: ({ after, fresh }) => this.recorded(folder, after.chain.seq, fresh),
+    };
   }
 
   /** Call when a journal is about to be opened or reopened; the next `recorded` means that it is open. */

@@ -15,7 +15,7 @@ import type { Limits } from '../config/limits.ts';
 import type { Notices } from '../telemetry/log.ts';
 import { type Disk, isFull, SyncError } from './disk.ts';
 import { clearName, readBytes } from './file-io.ts';
-import { type AssetHooks, type JournalHooks, NotRemovableError } from './hooks.ts';
+import { type Followers, type HeldBack, NotRemovableError } from './follower.ts';
 import { readTime, TIME_HEAD_BYTES } from './line/members.ts';
 import { lastLine } from './open/scan.ts';
 import { beforeGone, type Contents, contentsOf, goneName, goneRange, sidecarFirstSeq } from './segments.ts';
@@ -28,15 +28,15 @@ export interface RetentionOptions {
   readonly retain?: Retain;
   readonly limits: Limits;
   readonly notices: Notices;
-  readonly hooks?: JournalHooks | undefined;
-  readonly assets?: AssetHooks | undefined;
+  readonly followers?: Pick<Followers, 'removing' | 'removed'>;
+  /** See `JournalOptions.heldBack`. */
+  readonly heldBack?: (() => HeldBack | undefined) | undefined;
 }
 
 /** Retention of one journal, whose folder is locked. It runs concurrently with the batches, one system call at a time. */
 export class Retention {
   readonly #options: RetentionOptions;
   readonly #journal: { files: number };
-  readonly #onRemoving: (lastSeq: number) => void;
   readonly #onSyncFailed: (error: SyncError) => void;
   readonly #onOld: () => void;
   /** A run is scheduled and has not started: it will see all changes until then. */
@@ -58,7 +58,6 @@ export class Retention {
 
   /**
    * @param journal its `files` is decremented for each removed file
-   * @param onRemoving called before files are removed, with their last seq
    * @param onSyncFailed called when a sync has failed, after which nothing more is removed: a later successful sync would prove
    *   nothing, and without a durable marker a removed file is damage
    * @param onOld called by a run when the newest file is to be closed because of its age: see `closeAtBytes`
@@ -66,27 +65,25 @@ export class Retention {
   constructor(
     options: RetentionOptions,
     journal: { files: number },
-    onRemoving: (lastSeq: number) => void = () => {},
     onSyncFailed: (error: SyncError) => void = () => {},
     onOld: () => void = () => {},
   ) {
     this.#options = options;
-    this.#onRemoving = onRemoving;
     this.#onSyncFailed = onSyncFailed;
     this.#onOld = onOld;
     this.#journal = journal;
   }
 
-  /** Why no report may be recorded now, from `JournalHooks.heldBack`; undefined if no file is held back. */
+  /** Why no report may be recorded now, from `JournalOptions.heldBack`; undefined if no file is held back. */
   get refusal(): string | undefined {
     return this.#refusal;
   }
 
   /** Sets `refusal` and `closeAtBytes` before the first report of a journal is recorded, without removing files. Never rejects. */
   async checkAtOpen(): Promise<void> {
-    const { disk, hooks, retain } = this.#options;
+    const { disk, heldBack, retain } = this.#options;
     // With a new event, an old file would stay for as long as that.
-    if ((hooks === undefined && retain?.retainDays === undefined) || !this.#hasLimits()) return;
+    if ((heldBack === undefined && retain?.retainDays === undefined) || !this.#hasLimits()) return;
     try {
       this.#refuse((await this.#choose(contentsOf(await disk.list()))).refusal);
     } catch (error) {
@@ -97,11 +94,9 @@ export class Retention {
   /**
    * Runs at once, and again every `limits.retainCheckMs`, since files can become too old without a rotation. Without limits it
    * does nothing.
-   * @param lastSeq the last seq of the journal, passed to `JournalHooks.opened`
    */
-  start(lastSeq: number): void {
+  start(): void {
     if (!this.#hasLimits()) return;
-    this.#options.hooks?.opened(lastSeq);
     this.#isStopped = false;
     this.#timer = setInterval(() => this.run(), this.#options.limits.retainCheckMs).unref();
     this.run();
@@ -197,7 +192,7 @@ export class Retention {
     // An existing marker might be from a run that was interrupted before the marker was durable.
     if (names.includes(marker)) await this.#syncFolder();
     else await this.#mark(marker, stale);
-    this.#onRemoving(last);
+    this.#options.followers?.removed(last);
     for (const fields of files) {
       if (this.#isStopped) return;
       const { file } = fields;
@@ -218,8 +213,7 @@ export class Retention {
   async #prepareRemoval(firstSeq: number, lastSeq: number, refusal: string | undefined): Promise<boolean> {
     let reason = refusal;
     try {
-      await this.#options.hooks?.removing(lastSeq, firstSeq);
-      await this.#options.assets?.removing(lastSeq);
+      await this.#options.followers?.removing(lastSeq, firstSeq);
       return true;
     } catch (error) {
       if (!(error instanceof NotRemovableError)) throw error;
@@ -295,7 +289,7 @@ export class Retention {
 
   /** @param files beyond the limits; files of an interrupted run are never held back, since its marker is already durable */
   #excludeHeldBack(files: readonly OldFile[]) {
-    const held = files.length > 0 ? this.#options.hooks?.heldBack() : undefined;
+    const held = files.length > 0 ? this.#options.heldBack?.() : undefined;
     const count = files.findIndex(({ why, last_seq }) => held && why !== INTERRUPTED && last_seq >= held.fromSeq);
     return count === -1 ? { files, refusal: undefined } : { files: files.slice(0, count), refusal: held?.reason };
   }

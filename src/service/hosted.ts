@@ -29,18 +29,14 @@ export async function recordForDeployments(
   journals: RecordedJournals,
   onDeployments: () => Promise<void>,
 ): Promise<Recording> {
-  const { config, notices, limits, metrics, progress, shutdown } = setup;
-  const { folder, assets } = journals;
+  const { config, notices, limits, metrics, shutdown } = setup;
+  const { folder } = journals;
   const { pathPrefix, tokenHeader } = config;
   const file = await watchDeployments(config.deployments, setup, (current) => {
     reportTokenEnds(current, setup);
     readings.checkAll();
     // Forwarding from a removed deployment ends before its journal is closed.
-    const forget = (name: string) => {
-      progress.forget(journalFolder(folder.disk.folder, name));
-      assets?.forget(name);
-    };
-    void onDeployments().then(() => hosted.keepOnly((name) => file.current.tokensOf.has(name), forget));
+    void onDeployments().then(() => hosted.keepOnly((name) => file.current.tokensOf.has(name), journals.forget));
   }).catch((error: Error) => {
     throw new StartError(exitCodeOf(error), error.message);
   });
@@ -118,20 +114,17 @@ async function markAsHosted(disk: Disk): Promise<void> {
   });
 }
 
-function openJournals(setup: Setup, { folder, hooksOf, assets, answerOf }: RecordedJournals): DeploymentJournals {
-  const { config, notices, limits, metrics, keyMemory, commitDelayMs, openDisk, lockFolder, locks, progress } = setup;
+function openJournals(setup: Setup, { folder, followingOf, answerOf }: RecordedJournals): DeploymentJournals {
+  const { config, notices, limits, metrics, keyMemory, commitDelayMs, openDisk, lockFolder, locks } = setup;
   return new DeploymentJournals({
     openDisk: (name) => openDisk(journalFolder(folder.disk.folder, name)),
     lockFolder,
     locks,
     answerOf,
-    onRecorded: (journal, nextSeq, fresh) => progress.recorded(journal, nextSeq, fresh),
-    onRefused: () => progress.written(),
     segmentBytes: segmentBytesOf(config),
     retain: config,
     commitDelayMs,
-    hooksOf,
-    assetsOf: (name) => assets?.hooksOf(name),
+    followingOf,
     limits,
     metrics,
     keyMemory,

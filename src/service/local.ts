@@ -13,8 +13,8 @@ import { StartError } from './start-error.ts';
 
 /** Local mode: records into one journal, directly in the data folder. */
 export function recordLocally(
-  { config, notices, limits, metrics, keyMemory, commitDelayMs, openDisk, progress, shutdown }: Setup,
-  { folder, hooksOf, assets, answerOf }: RecordedJournals,
+  { config, notices, limits, metrics, keyMemory, commitDelayMs, openDisk, shutdown }: Setup,
+  { folder, followingOf, answerOf }: RecordedJournals,
 ): Recording {
   const segmentBytes = segmentBytesOf(config);
   const { disk } = folder;
@@ -30,11 +30,8 @@ export function recordLocally(
       metrics,
       keyMemory,
       onFailed,
-      onRecorded: (nextSeq, fresh) => progress.recorded(disk.folder, nextSeq, fresh),
-      onRefused: () => progress.written(),
       checkHeld: () => folder.lock?.checkHeld(),
-      hooks: hooksOf(undefined),
-      assets: assets?.hooksOf(undefined),
+      ...followingOf(undefined),
       ...waiting,
     });
   const local = new LocalJournal({ disk, create, openWaitMs: limits.openWaitMs, onFailed });

@@ -8,7 +8,7 @@ import type { Forwarder } from '../forward/forwarder.ts';
 import { Hub } from '../forward/hub/hub.ts';
 import type { Pipe } from '../forward/pipe/pipe.ts';
 import type { IsOwnUrl } from '../forward/settings-file.ts';
-import type { JournalHooks } from '../journal/hooks.ts';
+import type { Follower, HeldBack } from '../journal/follower.ts';
 import type { DataFolder } from './folder.ts';
 import type { Recording } from './recording.ts';
 import type { Setup } from './setup.ts';
@@ -23,10 +23,12 @@ export class Peers {
   #forwarding: Forwarder | undefined;
 
   private constructor(setup: Setup, { disk }: DataFolder) {
-    const { openDisk, progress, limits, notices, metrics } = setup;
+    const { config, openDisk, progress, limits, notices, metrics } = setup;
+    const { retainBytes, retainDays, keepFree } = config;
+    const removes = (retainBytes ?? retainDays ?? keepFree) !== undefined;
     this.#setup = setup;
     const viaOf = (deployment: string | undefined) => this.#forwarding?.viaOf(deployment) ?? [];
-    this.hub = new Hub({ data: disk.folder, openDisk, progress, limits, notices, viaOf });
+    this.hub = new Hub({ data: disk.folder, removes, openDisk, progress, limits, notices, viaOf });
     metrics.hub = () => this.hub.figures();
   }
 
@@ -65,17 +67,17 @@ export class Peers {
     return this.#forwarding?.acks;
   }
 
-  /** See `RecordedJournals.hooksOf`. */
-  hooksOf(deployment: string | undefined): JournalHooks {
-    const hooks = this.hub.hooksOf(deployment);
-    return {
-      ...hooks,
-      heldBack: () => this.#forwarding?.heldBack(deployment),
-      removing: async (last, first) => {
-        await hooks.removing(last, first);
-        await this.#forwarding?.removing(deployment, { first, last });
-      },
+  /** @returns the followers of a journal: what this one receives, and what it sends. Call before each opening of the journal */
+  followersOf(deployment: string | undefined): readonly Follower[] {
+    const destinations: Follower = {
+      removing: async (last, first) => this.#forwarding?.removing(deployment, { first, last }),
     };
+    return [this.hub.followerOf(deployment), destinations];
+  }
+
+  /** For `JournalOptions.heldBack`. */
+  heldBack(deployment: string | undefined): HeldBack | undefined {
+    return this.#forwarding?.heldBack(deployment);
   }
 
   /**

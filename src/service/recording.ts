@@ -1,12 +1,11 @@
 /** The interface of local mode (one journal) and hosted mode (a journal for each deployment) to the service. */
 
-import type { AllAssets } from '../assets/all-assets.ts';
 import type { AppParts } from '../http/app.ts';
-import type { JournalHooks } from '../journal/hooks.ts';
 import type { Door } from '../journal/lock/protocol.ts';
 import type { IsToken } from '../telemetry/masked.ts';
 import type { Refusals } from '../telemetry/refusals.ts';
 import type { DataFolder } from './folder.ts';
+import type { Following } from './followers.ts';
 
 /** Records reports into the one journal of a local service, or into a journal for each deployment. */
 export interface Recording extends Pick<AppParts, 'findRecorder' | 'findReadable' | 'tokenHeaders'> {
@@ -56,10 +55,10 @@ export interface Recording extends Pick<AppParts, 'findRecorder' | 'findReadable
 export interface RecordedJournals {
   /** The data folder, locked or waiting for space. */
   readonly folder: DataFolder;
-  /** @returns the hooks of a journal, by its deployment; undefined in local mode. Called before each opening of the journal. */
-  readonly hooksOf: (deployment: string | undefined) => JournalHooks;
-  /** The states of their assets; undefined if no client may read, no asset is watched, and no hook can need them. */
-  readonly assets: AllAssets | undefined;
+  /** See `followingOf`. */
+  readonly followingOf: (deployment: string | undefined) => Following;
+  /** Forgets what is known of a deployment that was removed. */
+  readonly forget: (deployment: string) => void;
   /** @returns what carries out the requests of commands beside a journal, by its deployment */
   readonly answerOf: (deployment: string | undefined) => Door['answer'];
 }

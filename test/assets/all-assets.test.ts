@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { AllAssets } from '../../src/assets/all-assets.ts';
+import type { Segment } from '../../src/journal/open/recovery.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
 import { quickLimits } from '../support/journal.ts';
 import { eventOf } from '../support/plain-event.ts';
@@ -40,11 +41,15 @@ async function open(assetBytesMax: number, keys: readonly (readonly string[])[],
     const firstSeq = (seqs.get(name) ?? 0) + 1;
     seqs.set(name, firstSeq + keys.length - 1);
     const lines = keys.map((key) => eventOf({ type: 'AssetObservation', assetKey: key.split('/') }).encoded);
-    all.of(name).recorded({ lines, firstSeq, time: new Date(), lastId: 'id', lastCrc: 1, bytes: 100 });
+    const end = (seq: number, bytes: number) => ({ ...END, chain: { seq, crc: 1 }, bytes });
+    const [before, after] = [end(firstSeq, 0), end(firstSeq + keys.length, 100)];
+    all.of(name).committed({ entries: [], lines, time: new Date(), before, after, fresh: undefined });
   };
   const sizeOf = (name: string) => all.of(name).current?.states.size ?? 0;
   return { all, record, sizeOf };
 }
+
+const END = { lastId: 'id' } as Segment;
 
 const many = (count: number, prefix = 'k') => Array.from({ length: count }, (_, n) => `${prefix}${n}`);
 

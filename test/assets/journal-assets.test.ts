@@ -198,7 +198,7 @@ async function leftBehind(): Promise<SimulatedDisk> {
   await report(first, 1, 40);
   await first.journal.close();
   const older = createKept(disk, {
-    journal: { segmentBytes: 1_000, retain: { retainBytes: 9_000 }, assets: undefined },
+    journal: { segmentBytes: 1_000, retain: { retainBytes: 9_000 }, followers: [] },
   });
   await older.journal.open();
   await report(older, 41, 100);

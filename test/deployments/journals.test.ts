@@ -13,7 +13,6 @@ import {
   type DeploymentJournalsOptions,
 } from '../../src/deployments/journals.ts';
 import { type Disk, openDisk as openRealDisk } from '../../src/journal/disk.ts';
-import type { JournalHooks } from '../../src/journal/hooks.ts';
 import { createLockRota, lockFolder } from '../../src/journal/lock/lock.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
 import type { Retain } from '../../src/journal/retention.ts';
@@ -31,18 +30,18 @@ function journals(
   t: TestContext,
   parts: { limits?: Partial<Limits>; openDisk?: (folder: string) => Disk } & Pick<
     DeploymentJournalsOptions,
-    'hooksOf' | 'commitDelayMs'
+    'followingOf' | 'commitDelayMs'
   >,
   retain: Retain = {},
 ): { hosted: DeploymentJournals; data: string; progress: OwnProgress } {
   const data = newFolder(t);
-  const { limits, openDisk: open = openRealDisk, hooksOf, commitDelayMs } = parts;
+  const { limits, openDisk: open = openRealDisk, followingOf, commitDelayMs } = parts;
   const progress = new OwnProgress();
   const hosted = new DeploymentJournals({
     onDefect: () => {},
     segmentBytes: Object.keys(retain).length === 0 ? 1_000_000 : 1_000,
-    ...{ retain, limits: { ...standardLimits, ...limits }, hooksOf, commitDelayMs },
-    onRecorded: (folder, nextSeq) => progress.recorded(folder, nextSeq),
+    ...{ retain, limits: { ...standardLimits, ...limits }, commitDelayMs },
+    followingOf: (name) => ({ followers: [progress.follow(join(data, name))], ...followingOf?.(name) }),
     openDisk: (name) => open(join(data, name)),
     lockFolder,
     locks: createLockRota(standardLimits),
@@ -306,12 +305,13 @@ test('a journal that cannot be opened is not tried again at each wake, but by a 
 test('at the limit of retention, only the deployment whose destination needs the files refuses reports', async (t) => {
   let fromSeq = 1;
   const names: string[] = [];
-  const hooksOf = (name: string): JournalHooks => {
+  const followingOf = (name: string) => {
     names.push(name);
-    const heldBack = () => (name === 'held' ? { fromSeq, reason: 'the destination hub needs event 1' } : undefined);
-    return { heldBack, opened: () => {}, removing: async () => {}, closed: async () => {} };
+    return {
+      heldBack: () => (name === 'held' ? { fromSeq, reason: 'the destination hub needs event 1' } : undefined),
+    };
   };
-  const { hosted, data } = journals(t, { hooksOf }, { retainBytes: 2_500 });
+  const { hosted, data } = journals(t, { followingOf }, { retainBytes: 2_500 });
   const [held, free] = [hosted.journalOf('held'), hosted.journalOf('free')];
   let reason: string | undefined;
   await eventually('reports are refused', async () => {
@@ -342,14 +342,13 @@ test('a closed journal is opened for the age of its files once a day, one after 
     };
     return { ...disk, prepare };
   };
-  const hooksOf = (name: string): JournalHooks => {
-    const heldBack = () => (name === 'held' ? { fromSeq: 1, reason: 'the destination hub needs event 1' } : undefined);
-    return { heldBack, opened: () => {}, removing: async () => {}, closed: async () => {} };
-  };
+  const followingOf = (name: string) => ({
+    heldBack: () => (name === 'held' ? { fromSeq: 1, reason: 'the destination hub needs event 1' } : undefined),
+  });
   // A journal that is closed as idle before its retention has run waits for the next day: here as long as a busy machine needs.
   const limits = { ...standardLimits, retainCheckMs: 20, probeMs: 20, idleJournalMs: 3_000 };
   const retain = { retainDays: 10 };
-  const { hosted, data } = journals(t, { limits, openDisk, hooksOf }, retain);
+  const { hosted, data } = journals(t, { limits, openDisk, followingOf }, retain);
   const ages = { held: 11, new: 0.5, old: 5, older: 11, removed: 11 };
   for (const [name, ageDays] of Object.entries(ages)) {
     mkdirSync(join(data, name));

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import type { JournalOptions } from '../../src/journal/options.ts';
-import { createJournal, described, openSimulated, quickLimits, recorded } from '../support/journal.ts';
+import { createJournal, described, nextSeqsTo, openSimulated, quickLimits, recorded } from '../support/journal.ts';
 import { FIRST } from '../support/segments.ts';
 import { hold } from '../world/gate.ts';
 import { SimulatedDisk, systemError } from '../world/simulated-disk.ts';
@@ -81,7 +81,9 @@ const endings = {
 for (const [what, end] of Object.entries(endings)) {
   test(`${what}: the pause ends at once, and a later report has its own pause [delay-2]`, async (t) => {
     const nextSeqs: number[] = [];
-    const opened = await openDelayed(t, { onRecorded: (nextSeq) => nextSeqs.push(nextSeq) });
+    const opened = await openDelayed(t, {
+      followers: [nextSeqsTo(nextSeqs)],
+    });
     void opened.report('a');
     await settle();
     assert.equal(opened.replies.length, 0);

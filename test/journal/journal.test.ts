@@ -8,7 +8,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { type Disk, openDisk } from '../../src/journal/disk.ts';
 import { SEQ_MAX } from '../../src/journal/line/record.ts';
 import { goneName, segmentName } from '../../src/journal/segments.ts';
-import { described, openJournal, openSimulated, quickLimits, recorded } from '../support/journal.ts';
+import { described, nextSeqsTo, openJournal, openSimulated, quickLimits, recorded } from '../support/journal.ts';
 import { newFolder } from '../support/program.ts';
 import { FIRST } from '../support/segments.ts';
 import { eventually } from '../support/tools.ts';
@@ -110,10 +110,10 @@ test('no write of several lines has more than batchBytesMax bytes, whatever the 
   }
 });
 
-test('onRecorded is called when the journal is open and after each sync, and never before', async () => {
+test('a follower hears that the journal is open, and of each batch after its sync, and never before', async () => {
   const disk = new SimulatedDisk();
   const calls: number[] = [];
-  const { report } = await openJournal(disk, { onRecorded: (nextSeq) => calls.push(nextSeq) });
+  const { report } = await openJournal(disk, { followers: [nextSeqsTo(calls)] });
   assert.deepEqual(calls, [1]);
   const release = hold(disk, 'sync');
   const batch = Promise.all(['a', 'b'].map((name) => report(name)));

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { described, openJournal, openSimulated, quickLimits, recorded } from '../support/journal.ts';
+import { described, nextSeqsTo, openJournal, openSimulated, quickLimits, recorded } from '../support/journal.ts';
 import type { PlainEvent } from '../support/plain-event.ts';
 import { eventually } from '../support/tools.ts';
 import { hold } from '../world/gate.ts';
@@ -46,8 +46,8 @@ const tenA = Array.from({ length: 10 }, (_, index) => `a${index}`);
 test('events that are appended together share one write, even if they are larger than a batch [journal-9]', async () => {
   const disk = new SimulatedDisk();
   const nextSeqs: number[] = [];
-  const onRecorded = (nextSeq: number) => nextSeqs.push(nextSeq);
-  const { journal, report } = await openJournal(disk, { limits: { ...quickLimits, batchBytesMax: 400 }, onRecorded });
+  const followers = [nextSeqsTo(nextSeqs)];
+  const { journal, report } = await openJournal(disk, { limits: { ...quickLimits, batchBytesMax: 400 }, followers });
   const before = disk.count('write');
   assert.deepEqual(await Promise.all([report('x'), report(batch('a', 10)), report('y')]), [
     undefined,

@@ -51,8 +51,8 @@ async function retain(disk: SimulatedDisk, limit: Retain): Promise<Ran> {
   const failedSyncs: string[] = [];
   const onSyncFailed = ({ message }: Error) => void failedSyncs.push(message);
   const options = { disk, retain: limit, limits: standardLimits, notices };
-  const retention = new Retention(options, journal, () => {}, onSyncFailed);
-  retention.start(0);
+  const retention = new Retention(options, journal, onSyncFailed);
+  retention.start();
   await settled();
   return {
     retention,
@@ -162,15 +162,13 @@ test('a marker between the files of a restored backup is about its own events al
     assert.deepEqual([journalNames(disk), notices], [[...Object.keys(files), gap].sort(), []], `run ${run}`);
   }
   const held = restored();
-  const hooks = {
+  const own = {
     heldBack: () => ({ fromSeq: 1, reason: 'not received yet' }),
-    opened: () => {},
-    removing: () => assert.fail('nothing is removed'),
-    closed: async () => {},
+    followers: { removing: () => assert.fail('nothing is removed'), removed: () => {} },
   };
   for (let run = 1; run <= 3; run += 1) {
-    const options = { disk: held, retain: { retainBytes: 1 }, limits: standardLimits, notices: quiet, hooks };
-    new Retention(options, { files: 3 }).start(0);
+    const options = { disk: held, retain: { retainBytes: 1 }, limits: standardLimits, notices: quiet, ...own };
+    new Retention(options, { files: 3 }).start();
     await settled();
     assert.deepEqual(journalNames(held), [...Object.keys(files), gap].sort(), `held back, run ${run}`);
   }
@@ -371,7 +369,7 @@ test('a file that becomes too old is removed without a rotation', async (t) => {
   const disk = diskWith(files);
   const limits = { ...standardLimits, retainCheckMs: 20 };
   const retention = new Retention({ disk, retain: { retainDays: 1 }, limits, notices: quiet }, { files: 2 });
-  retention.start(0);
+  retention.start();
   await settled();
   assert.deepEqual(journalNames(disk), Object.keys(files).sort());
   const later = Date.now() + 1_200_000;

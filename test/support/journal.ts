@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { limits as standardLimits } from '../../src/config/limits.ts';
 import type { RecordResult } from '../../src/event/record-result.ts';
 import type { Disk } from '../../src/journal/disk.ts';
+import type { Follower } from '../../src/journal/follower.ts';
 import { Journal } from '../../src/journal/journal.ts';
 import { checkLine } from '../../src/journal/line/chain.ts';
 import type { ChainPosition } from '../../src/journal/line/record.ts';
@@ -66,6 +67,14 @@ export async function openSimulated(
 ): Promise<TestJournal & { readonly disk: SimulatedDisk }> {
   const disk = new SimulatedDisk();
   return { disk, ...(await openJournal(disk, options)) };
+}
+
+/** A follower that notes the seq of the next line. */
+export function nextSeqsTo(seqs: number[]): Follower {
+  return {
+    opened: (lastSeq) => void seqs.push(lastSeq + 1),
+    committed: ({ after }) => void seqs.push(after.chain.seq),
+  };
 }
 
 export function described(description: string): PlainEvent {

@@ -70,8 +70,7 @@ export function createKept(
   });
   const assets = all.of(undefined);
   const created = createJournal(disk, {
-    assets,
-    onRecorded: (nextSeq) => progress.recorded(disk.folder, nextSeq),
+    followers: [progress.follow(disk.folder), assets],
     ...journal,
   });
   return {

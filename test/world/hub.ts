@@ -43,9 +43,8 @@ export class TestHub {
     const progress = new OwnProgress();
     const options = { disk, limits: all, notices };
     this.receiver = new Receiver({ ...options, readItem, progress: () => progress.of(disk.folder), via: () => via });
-    const hooks = this.receiver.reopen();
-    const onRecorded = (nextSeq: number) => progress.recorded(disk.folder, nextSeq);
-    const journal = new Journal({ ...options, hooks, retain, segmentBytes, onRecorded, onFailed: () => {} });
+    const followers = [progress.follow(disk.folder), this.receiver.reopen(Object.keys(retain).length > 0)];
+    const journal = new Journal({ ...options, followers, retain, segmentBytes, onFailed: () => {} });
     this.journal = journal;
     this.recorder = {
       deployment: undefined,

@@ -21,7 +21,7 @@ import {
 import { readQuery } from '../../http/request.ts';
 import type { Route } from '../../http/router.ts';
 import type { Disk } from '../../journal/disk.ts';
-import type { JournalHooks } from '../../journal/hooks.ts';
+import type { Follower } from '../../journal/follower.ts';
 import type { SourceQuery, SourceState } from '../../journal/look/source-state.ts';
 import type { OwnProgress } from '../../journal/progress.ts';
 import type { Notices } from '../../telemetry/log.ts';
@@ -35,7 +35,9 @@ export interface HubOptions {
   readonly data: string;
   /** Like `ServiceParts.openDisk`. */
   readonly openDisk: (folder: string) => Disk;
-  /** Gets the values of `JournalOptions.onRecorded` of all journals. */
+  /** Whether files of journals are ever removed. */
+  readonly removes: boolean;
+  /** Of all journals. */
   readonly progress: OwnProgress;
   /** @returns the journals that the events of this one reach, as far as its destinations have said */
   readonly viaOf: (deployment: Deployment) => readonly string[];
@@ -113,10 +115,11 @@ export class Hub {
     };
   }
 
-  /** Call before a journal is opened, also if it is opened again or emptied. @returns hooks that hold nothing back */
-  hooksOf(deployment: Deployment): JournalHooks {
-    this.#options.progress.opening(journalFolder(this.#options.data, deployment));
-    return this.receiverOf(deployment).reopen();
+  /** Call before a journal is opened, also if it is opened again or emptied. @returns its follower */
+  followerOf(deployment: Deployment): Follower {
+    const { data, progress, removes } = this.#options;
+    progress.opening(journalFolder(data, deployment));
+    return this.receiverOf(deployment).reopen(removes);
   }
 
   #ask({ keyPath, query, body, tokenName }: HandlerRequest): LaterOutcome {

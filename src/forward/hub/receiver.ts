@@ -13,7 +13,7 @@ import {
   unavailable,
   unavailableRefusal,
 } from '../../http/message.ts';
-import type { JournalHooks } from '../../journal/hooks.ts';
+import type { Follower } from '../../journal/follower.ts';
 import { type Position, START } from '../position.ts';
 import { openSource, type Through } from '../source.ts';
 import { Budget } from './budget.ts';
@@ -50,6 +50,10 @@ export class Receiver {
   #hasWarned = false;
   /** Requests of new sources that are being recorded. */
   #newcomers = 0;
+  /** See `#closed`: the seq of the last call, and the call that waits. */
+  #closedSeq = 0;
+  #closing: Promise<void> | undefined;
+  readonly #closings = new Mutex();
 
   constructor(options: ReceiverOptions) {
     this.#options = options;
@@ -58,20 +62,38 @@ export class Receiver {
     this.sightings = new Sightings(options);
   }
 
-  /** Forgets the journal that was open before. @returns the hooks of the journal that is opened now, which hold nothing back */
-  reopen(): JournalHooks {
+  /**
+   * Forgets the journal that was open before.
+   * @param removes whether files of the journal are ever removed
+   * @returns the follower of the journal that is opened now
+   */
+  reopen(removes: boolean): Follower {
     const { sources, sightings } = this;
     sources.forget();
     sightings.forget();
     return {
-      heldBack: () => undefined,
-      opened: (lastSeq) => sources.opened(lastSeq),
+      ...(removes && { opened: (lastSeq) => sources.opened(lastSeq) }),
       removing: (lastSeq) => sources.removing(lastSeq),
-      closed: async (lastSeq) => {
-        await sightings.write();
-        await sources.closed(lastSeq);
-      },
+      rotated: ({ chain }) => void this.#closed(chain.seq - 1),
+      closing: (lastSeq) => this.#closed(lastSeq),
     };
+  }
+
+  /** After a file was closed, and before a clean stop. One call at a time, and of those that wait only the last. Never rejects. */
+  #closed(lastSeq: number): Promise<void> {
+    this.#closedSeq = lastSeq;
+    this.#closing ??= this.#closings.run(async () => {
+      this.#closing = undefined;
+      try {
+        await this.sightings.write();
+        await this.sources.closed(this.#closedSeq);
+      } catch (error) {
+        const { notices } = this.#options;
+        const problem = (error as Error).message;
+        notices.warn('forwarding could not record the last seq of the journal', { last_seq: this.#closedSeq, problem });
+      }
+    });
+    return this.#closing;
   }
 
   /** @returns the id of the journal, which is made if there is none. @throws Error like `openSource` */

@@ -72,7 +72,7 @@ export class Sources {
     this.#opening = { writtenSeq: 0 };
   }
 
-  /** Like `JournalHooks.opened`. */
+  /** Like `Follower.opened`. */
   opened(lastSeq: number): void {
     this.#opening.lastSeq = lastSeq;
   }
@@ -170,7 +170,7 @@ export class Sources {
   }
 
   /**
-   * Like `JournalHooks.removing`: the lines with a watermark may go only after the snapshot has it. A journal without a snapshot
+   * Like `Follower.removing`: the lines with a watermark may go only after the snapshot has it. A journal without a snapshot
    * might be a copy of a hub's files, or of an older program, so all its lines are read: once, since then it has a snapshot.
    */
   async removing(lastSeq: number): Promise<void> {
@@ -191,7 +191,7 @@ export class Sources {
     });
   }
 
-  /** Like `JournalHooks.closed`: the next start reads only the lines after the snapshot. */
+  /** Call after a file was closed, and before a clean stop: the next start reads only the lines after the snapshot. */
   async closed(lastSeq: number): Promise<void> {
     const opening = this.#opening;
     const known = opening.loaded ?? (await this.#readUnchanged(opening));

@@ -14,7 +14,7 @@ import type { OpenClient } from '../../client/connection.ts';
 import { Defect } from '../../config/defect.ts';
 import type { Limits } from '../../config/limits.ts';
 import { type Disk, describe } from '../../journal/disk.ts';
-import { NotRemovableError } from '../../journal/hooks.ts';
+import { NotRemovableError } from '../../journal/follower.ts';
 import { type Line, sizeOf } from '../../journal/look/reading.ts';
 import type { OwnProgress, Progress } from '../../journal/progress.ts';
 import { contentsOf } from '../../journal/segments.ts';
@@ -216,7 +216,7 @@ export class Pipe implements SendingContext {
   }
 
   /**
-   * Like `JournalHooks.removing`: names in the dead letters what of it the destination has not confirmed.
+   * Like `Follower.removing`: names in the dead letters what of it the destination has not confirmed.
    * @throws NotRemovableError if that is not possible now
    */
   async removing(gone: SeqRange): Promise<void> {

@@ -11,9 +11,9 @@ import type { Event } from '../../event/event.ts';
 import type { Notices } from '../../telemetry/log.ts';
 import type { Disk } from '../disk.ts';
 import { clearName } from '../file-io.ts';
+import type { Committed, Follower } from '../follower.ts';
 import { lineBytes } from '../line/record.ts';
 import type { OnGoodLine } from '../open/scan.ts';
-import type { QueueEntry } from '../queue-entry.ts';
 import { contentsOf, type SegmentName, segmentName, sidecarFirstSeq, sidecarName } from '../segments.ts';
 import type { KeyMemory } from './memory.ts';
 import {
@@ -47,7 +47,7 @@ export interface JournalKeysOptions {
 
 type FileEnd = Pick<ClosedFile, 'bytes' | 'chain'>;
 
-export class JournalKeys {
+export class JournalKeys implements Follower {
   readonly #options: JournalKeysOptions;
   readonly #hash: HashKey;
   readonly #table: KeyTable;
@@ -132,12 +132,14 @@ export class JournalKeys {
   }
 
   /**
-   * Remembers the keys of a batch, whose lines are durable now.
-   * @param before the chain position before the batch, and the length of the file
-   * @param after the same after the batch
-   * @throws Defect if the lines of the entries do not lead from one to the other
+   * Remembers the keys of a batch.
+   * @throws Defect if the lines of the entries do not lead from the end of the file before to that after
    */
-  addDurable(entries: readonly QueueEntry[], before: FileEnd, after: FileEnd): void {
+  committed({
+    entries,
+    before,
+    after,
+  }: Pick<Committed, 'entries'> & { readonly before: FileEnd; readonly after: FileEnd }): void {
     if (entries.every((entry) => entry.keys === undefined)) return;
     const nowSeconds = Math.floor(Date.now() / 1000);
     let { seq } = before.chain;
@@ -165,11 +167,8 @@ export class JournalKeys {
     return firstSeq === undefined ? undefined : segmentName(firstSeq);
   }
 
-  /**
-   * Called after the last file was closed and the next one started: writes the sidecar, in the background.
-   * @param file length of the closed file, and the chain position after it
-   */
-  closed({ bytes, chain }: FileEnd): void {
+  /** Writes the sidecar of the last file, in the background. */
+  rotated({ bytes, chain }: FileEnd): void {
     const firstSeq = this.#firstSeqs.at(-1) as number;
     this.#writeSidecar({ firstSeq, bytes, chain }, this.#lastFileKeys);
     this.#checkLater({ firstSeq, name: segmentName(firstSeq) }, chain.seq);
@@ -177,7 +176,7 @@ export class JournalKeys {
     this.#lastFileKeys = 0;
   }
 
-  /** Called before retention removes the files with the lines up to this seq. */
+  /** Not before: if the removal failed, a repeated report would be recorded again. */
   removed(lastSeq: number): void {
     this.#firstSeqs = this.#firstSeqs.filter((firstSeq) => firstSeq > lastSeq);
     this.#options.memory.forgetBefore(this.#table, lastSeq + 1);

@@ -245,3 +245,27 @@ test('a journal that is opened again is read again, after what was on its way to
   assert.equal((await hub.put(sent, 3, 9)).seq, 9);
   assert.deepEqual(forwardedIn(disk).get(sent.source), upTo(9));
 });
+
+test('files that close while a snapshot is written are one more write, a failure is only logged, and a stop waits', async () => {
+  const disk = new SimulatedDisk();
+  const hub = await TestHub.open(disk, { retain: { retainDays: 9 }, segmentBytes: 400 });
+  const sent = new SentJournal(12);
+  const renames = () => disk.count('rename');
+  await hub.put(sent, 1, 1);
+  await eventually('nothing is written', () => renames() > 0);
+  const before = renames();
+  const written = gate();
+  disk.fault = (call) => (call === 'rename' ? written.opened : undefined);
+  for (let seq = 2; seq <= 9; seq += 1) await hub.put(sent, seq, seq);
+  const stopped = hub.journal.close();
+  written.open();
+  await stopped;
+  const snapshots = renames() - before;
+  assert.ok(snapshots <= 4, `${snapshots} writes for eight files`);
+  const again = await TestHub.open(disk.afterCrash(), { retain: { retainDays: 9 }, segmentBytes: 400 });
+  again.disk.fault = (call, name) => (call === 'create' && name.includes('sources') ? systemError('EIO') : undefined);
+  await again.put(sent, 10, 10);
+  await again.journal.close();
+  assert.ok(again.notices.some((line) => /could not record the last seq of the journal.*EIO/.test(line)));
+  assert.ok(again.disk.names().includes('.stopped-cleanly'));
+});

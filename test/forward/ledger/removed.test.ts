@@ -8,7 +8,7 @@ import { cursorName } from '../../../src/forward/ledger/cursor.ts';
 import { isOpen } from '../../../src/forward/ledger/letter.ts';
 import { readLetterStates } from '../../../src/forward/ledger/letters.ts';
 import type { Pipe } from '../../../src/forward/pipe/pipe.ts';
-import { type JournalHooks, NotRemovableError } from '../../../src/journal/hooks.ts';
+import { type Follower, NotRemovableError } from '../../../src/journal/follower.ts';
 import { OwnProgress } from '../../../src/journal/progress.ts';
 import type { Retain } from '../../../src/journal/retention.ts';
 import { contentsOf } from '../../../src/journal/segments.ts';
@@ -223,14 +223,16 @@ const RETAIN: Retain = { retainBytes: 2_000 };
 const TEXT = 'x'.repeat(100);
 
 function open(disk: SimulatedDisk, pipe: Pipe, retain: Retain): Promise<TestJournal> {
-  const hooks: JournalHooks = {
-    heldBack: () => undefined,
-    opened: () => {},
-    removing: (last, first) => pipe.removing({ first, last }),
-    closed: async () => {},
-  };
+  const follower: Follower = { removing: (last, first) => pipe.removing({ first, last }) };
   const quick = { ...limits, spaceCheckMs: 5 };
-  return openJournal(disk, { hooks, retain, limits: quick, openWaitMs: 10_000, segmentBytes: 500 });
+  return openJournal(disk, {
+    followers: [follower],
+    heldBack: () => undefined,
+    retain,
+    limits: quick,
+    openWaitMs: 10_000,
+    segmentBytes: 500,
+  });
 }
 
 for (const kind of ['hub', 'api'] as const) {

@@ -1,13 +1,16 @@
-/** A journal with hooks of forwarding: it holds files back, and reports removed and closed files. */
+/** Followers of a journal, and a destination that holds files back. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
+import { Defect } from '../../src/config/defect.ts';
 import { limits as standardLimits } from '../../src/config/limits.ts';
-import type { HeldBack, JournalHooks } from '../../src/journal/hooks.ts';
+import { type Committed, type Follower, Followers, type HeldBack } from '../../src/journal/follower.ts';
 import { CLEAN_STOP } from '../../src/journal/open/clean-stop.ts';
+import type { Segment } from '../../src/journal/open/recovery.ts';
 import type { Retain } from '../../src/journal/retention.ts';
 import { contentsOf, goneName, goneRange, segmentName } from '../../src/journal/segments.ts';
+import { createNotices } from '../../src/telemetry/log.ts';
 import { openJournal, type TestJournal } from '../support/journal.ts';
 import { diskWith, FIRST, segment } from '../support/segments.ts';
 import { verify } from '../support/standard-limits.ts';
@@ -22,11 +25,11 @@ const SEGMENT_BYTES = 500;
 const RETAIN: Retain = { retainBytes: 2_000 };
 const REASON = 'the destination hub has not received event';
 
-class Calls implements JournalHooks {
+class Calls implements Follower {
   readonly log: string[] = [];
   fromSeq = Number.POSITIVE_INFINITY;
   onRemoving: (lastSeq: number) => Promise<void> = async () => {};
-  onClosed: (lastSeq: number) => Promise<void> = async () => {};
+  onClosing = async (): Promise<void> => {};
 
   heldBack(): HeldBack | undefined {
     return this.fromSeq === Number.POSITIVE_INFINITY
@@ -40,16 +43,23 @@ class Calls implements JournalHooks {
     this.log.push(`removing ${lastSeq}`);
     await this.onRemoving(lastSeq);
   }
-  async closed(lastSeq: number): Promise<void> {
-    this.log.push(`closed ${lastSeq}`);
-    await this.onClosed(lastSeq);
+  removed(lastSeq: number): void {
+    this.log.push(`removed ${lastSeq}`);
+  }
+  rotated({ chain }: Segment): void {
+    this.log.push(`rotated ${chain.seq - 1}`);
+  }
+  async closing(lastSeq: number): Promise<void> {
+    this.log.push(`closing ${lastSeq}`);
+    await this.onClosing();
   }
 }
 
 const TEXT = 'x'.repeat(100);
 
-function open(disk: SimulatedDisk, hooks: JournalHooks, retain: Retain = RETAIN): Promise<TestJournal> {
-  return openJournal(disk, { hooks, retain, limits, segmentBytes: SEGMENT_BYTES });
+function open(disk: SimulatedDisk, calls: Calls, retain: Retain = RETAIN): Promise<TestJournal> {
+  const heldBack = () => calls.heldBack();
+  return openJournal(disk, { followers: [calls], heldBack, retain, limits, segmentBytes: SEGMENT_BYTES });
 }
 
 function firstSeqs(disk: SimulatedDisk): number[] {
@@ -68,9 +78,9 @@ async function fill({ report }: TestJournal): Promise<{ reason: string; count: n
 
 test('at the limit of retention, a held back file stays, and reports are refused until it may be removed [hooks-1]', async () => {
   const disk = new SimulatedDisk();
-  const hooks = new Calls();
-  hooks.fromSeq = 4;
-  const opened = await open(disk, hooks);
+  const calls = new Calls();
+  calls.fromSeq = 4;
+  const opened = await open(disk, calls);
   const { reason, count } = await fill(opened);
   assert.equal(reason, `${REASON} 4`);
   assert.ok(count > 6, `${count} events`);
@@ -81,7 +91,7 @@ test('at the limit of retention, a held back file stays, and reports are refused
     [3, 5],
     'the file with events 1 and 2 is removed, the file with event 4 stays',
   );
-  hooks.fromSeq = 5;
+  calls.fromSeq = 5;
   opened.journal.retain();
   await eventually('reports are recorded again', () => opened.journal.trouble === undefined);
   assert.equal(firstSeqs(disk)[0], 5);
@@ -101,9 +111,9 @@ test('at the limit of retention, a held back file stays, and reports are refused
 test('events that a repair gave up at the end of the journal do not hold back earlier files [hooks-6]', async () => {
   const lost = goneName({ first: 3, last: 4 }, 'lost');
   const disk = diskWith({ [FIRST]: segment(1, 2), [lost]: Buffer.alloc(0), [segmentName(5)]: Buffer.alloc(0) });
-  const hooks = new Calls();
-  hooks.fromSeq = 3; // the destination passes lost events only with the next event
-  const opened = await open(disk, hooks, { retainBytes: 1 });
+  const calls = new Calls();
+  calls.fromSeq = 3; // the destination passes lost events only with the next event
+  const opened = await open(disk, calls, { retainBytes: 1 });
   await settled();
   assert.deepEqual(firstSeqs(disk), [5]);
   assert.equal(await opened.report(TEXT), undefined);
@@ -113,9 +123,9 @@ test('events that a repair gave up at the end of the journal do not hold back ea
 
 test('the refusal ends soon after space is free again', async () => {
   const disk = new SimulatedDisk();
-  const hooks = new Calls();
-  hooks.fromSeq = 1;
-  const opened = await open(disk, hooks, { keepFree: 1_000 });
+  const calls = new Calls();
+  calls.fromSeq = 1;
+  const opened = await open(disk, calls, { keepFree: 1_000 });
   for (let count = 0; count < 5; count += 1) assert.equal(await opened.report(TEXT), undefined);
   disk.freeSpace = { ...disk.freeSpace, freeBytes: 10 };
   await opened.journal.makeSpace();
@@ -127,16 +137,16 @@ test('the refusal ends soon after space is free again', async () => {
 
 test('no file is removed before the hook resolves; if it rejects, no file is removed before a later call resolves [hooks-3]', async () => {
   const disk = new SimulatedDisk();
-  const hooks = new Calls();
+  const calls = new Calls();
   const removing = gate();
-  hooks.onRemoving = () => removing.opened;
-  const opened = await open(disk, hooks);
+  calls.onRemoving = () => removing.opened;
+  const opened = await open(disk, calls);
   const files = () =>
     disk
       .names()
       .filter((name) => goneRange(name, 'removed') || name.endsWith('.jsonl'))
       .sort();
-  while (!hooks.log.includes('removing 2')) {
+  while (!calls.log.includes('removing 2')) {
     assert.equal(await opened.report(TEXT), undefined);
     await settled();
   }
@@ -145,13 +155,13 @@ test('no file is removed before the hook resolves; if it rejects, no file is rem
   removing.open();
   await settled();
   assert.notDeepEqual(files(), before);
-  hooks.onRemoving = () => Promise.reject(systemError('ENOSPC'));
+  calls.onRemoving = () => Promise.reject(systemError('ENOSPC'));
   const [kept] = firstSeqs(disk);
   for (let count = 0; count < 6; count += 1) assert.equal(await opened.report(TEXT), undefined);
   await settled();
   assert.equal(firstSeqs(disk)[0], kept);
   assert.ok(opened.notices.some((line) => /old segments could not be removed.*ENOSPC/.test(line)));
-  hooks.onRemoving = async () => {};
+  calls.onRemoving = async () => {};
   opened.journal.retain();
   await settled();
   assert.ok((firstSeqs(disk)[0] ?? 0) > (kept ?? 0));
@@ -159,35 +169,61 @@ test('no file is removed before the hook resolves; if it rejects, no file is rem
   assert.deepEqual((await verify(disk)).findings, []);
 });
 
-test('the hook is called for closed files without delaying a batch, and before a clean stop is marked', async () => {
+test('each follower hears a fact before the next one, whatever another one throws, and a Defect ends the batch', () => {
+  const log: string[] = [];
+  const notices: string[] = [];
+  const follower = (name: string, error?: Error): Follower => {
+    const hear = (fact: string) => () => {
+      log.push(`${name} ${fact}`);
+      if (error !== undefined) throw error;
+    };
+    return {
+      ...{ opened: hear('opened'), committed: hear('committed'), rotated: hear('rotated'), removed: hear('removed') },
+      removing: async () => hear('removing')(),
+      closing: async () => void log.push(`${name} closing`),
+    };
+  };
+  const tell = (error: Error) => {
+    const all = new Followers(
+      [follower('a', error), {}, follower('b')],
+      createNotices('error', false, (line) => void notices.push(line)),
+    );
+    return {
+      opened: () => all.opened(1),
+      committed: () => all.committed({} as Committed),
+      rotated: () => all.rotated({} as Segment),
+      removed: () => all.removed(1),
+    };
+  };
+  for (const [name, fact] of Object.entries(tell(new Error('one fails')))) {
+    fact();
+    assert.deepEqual(log.splice(0), [`a ${name}`, `b ${name}`]);
+    assert.match(`${notices.splice(0)}`, /this is a defect of the service.*one fails/);
+  }
+  for (const [name, fact] of Object.entries(tell(new Defect('keys')))) {
+    assert.throws(fact, Defect);
+    assert.deepEqual(log.splice(0), [`a ${name}`]);
+  }
+});
+
+test('files go only after all followers have resolved, one after the other, and a clean stop is marked after them', async () => {
   const disk = new SimulatedDisk();
-  const hooks = new Calls();
-  let resolve = () => {};
-  hooks.onClosed = () =>
-    new Promise((done) => {
-      resolve = done;
-    });
-  const opened = await open(disk, hooks, {});
-  for (let count = 0; count < 9; count += 1) assert.equal(await opened.report(TEXT), undefined);
-  assert.deepEqual(hooks.log, ['closed 2'], 'one call at a time');
-  resolve();
-  await settled();
-  assert.deepEqual(hooks.log, ['closed 2', 'closed 8'], 'only the last file closed during the call');
-  resolve();
-  await settled();
-  hooks.onClosed = () => Promise.reject(systemError('EIO'));
-  assert.equal(await opened.report(TEXT), undefined);
-  assert.equal(await opened.report(TEXT), undefined);
-  await settled();
-  assert.ok(opened.notices.some((line) => /could not record the last seq of the journal.*EIO/.test(line)));
+  const calls = new Calls();
   let isMarkedBefore: boolean | undefined;
-  hooks.onClosed = async () => {
+  calls.onClosing = async () => {
     isMarkedBefore = disk.names().includes(CLEAN_STOP);
     await settled();
     isMarkedBefore ||= disk.names().includes(CLEAN_STOP);
   };
+  const opened = await open(disk, calls, { retainBytes: 1 });
+  for (let count = 0; count < 5; count += 1) assert.equal(await opened.report(TEXT), undefined);
+  await settled();
   await opened.journal.close();
-  assert.deepEqual([hooks.log.at(-1), isMarkedBefore], ['closed 11', false]);
+  assert.deepEqual(calls.log, [
+    'opened 0',
+    ...['rotated 2', 'removing 2', 'removed 2', 'rotated 4', 'removing 4', 'removed 4', 'closing 5'],
+  ]);
+  assert.equal(isMarkedBefore, false);
   assert.ok(disk.names().includes(CLEAN_STOP));
 });
 
@@ -195,16 +231,16 @@ for (const what of ['once', 'power'] as const) {
   test(`${what === 'once' ? 'a failure' : 'a power cut'} at any call: held back files stay, and the others are removed only after the hook`, async () => {
     for (const trial of eachCall(what)) {
       const disk = new SimulatedDisk();
-      const hooks = new Calls();
-      hooks.fromSeq = 6;
+      const calls = new Calls();
+      calls.fromSeq = 6;
       let resolvedSeq = 0;
-      hooks.onRemoving = async (lastSeq) => {
+      calls.onRemoving = async (lastSeq) => {
         await turn();
         resolvedSeq = lastSeq;
       };
       await trial.run(disk, async () => {
         for (let session = 0; session < 2; session += 1) {
-          const opened = await open(disk, hooks);
+          const opened = await open(disk, calls);
           for (let count = 0; count < 8; count += 1) {
             await opened.report(TEXT);
             await turn();
@@ -218,7 +254,7 @@ for (const what of ['once', 'power'] as const) {
       for (const after of [disk.afterCrash(), ...cuts]) {
         const { removedLast } = contentsOf(after.names());
         assert.ok(removedLast <= resolvedSeq && removedLast < 6, `${trial.when}: ${removedLast} of ${resolvedSeq}`);
-        const again = await open(after, hooks);
+        const again = await open(after, calls);
         await again.journal.close();
         const { findings } = await verify(after);
         assert.deepEqual(

@@ -1,0 +1,111 @@
+/**
+ * Who follows a journal. Facts come in order, and each follower hears one before the next follower does. The journal's own keys are
+ * the first; the others are listed once, in `service/followers.ts`.
+ */
+
+import { Defect } from '../config/defect.ts';
+import type { Notices } from '../telemetry/log.ts';
+import type { LineMembers } from './line/record.ts';
+import type { Segment } from './open/recovery.ts';
+import type { QueueEntry } from './queue-entry.ts';
+
+/** One that hears nothing of a fact leaves it out. What throws is logged, but a Defect fails the journal. */
+export interface Follower {
+  /** The journal is open, and records nothing yet. @param lastSeq its last seq, 0 if it is new */
+  opened?(lastSeq: number): void;
+  /** The lines of a batch are durable, and their replies have not left. */
+  committed?(batch: Committed): void;
+  /** A full file was closed, and the next one begun. */
+  rotated?(closed: Segment): void;
+  /**
+   * Files with the events from `firstSeq` to `lastSeq` are to be removed, also before the journal is open. They go after all followers
+   * have resolved. If one rejects they stay, and a later run asks again; after a crash it can ask again for the same.
+   * @throws NotRemovableError if reports must be refused as well, as for events that are held back
+   */
+  removing?(lastSeq: number, firstSeq: number): Promise<void>;
+  /** The marker of the removal is durable, and the files go now. */
+  removed?(lastSeq: number): void;
+  /** The last batch is written, and a clean stop is to be marked. Never rejects. @param lastSeq the last durable seq */
+  closing?(lastSeq: number): Promise<void>;
+}
+
+/** One write: a batch, or without entries only a test that a write succeeds. */
+export interface Committed {
+  readonly entries: readonly QueueEntry[];
+  readonly lines: readonly LineMembers[];
+  /** The `time` of the lines. */
+  readonly time: Date;
+  /** The end of the newest file before and after it. */
+  readonly before: Segment;
+  readonly after: Segment;
+  /** The lines, in memory that the next batch uses again. */
+  readonly fresh: FreshLines | undefined;
+}
+
+/** Lines that the writer has just made durable: the last ones of their file. */
+export interface FreshLines {
+  readonly file: string;
+  /** Where they begin in the file. */
+  readonly byte: number;
+  readonly bytes: Buffer;
+}
+
+/** The files stay, and reports are refused with the message, until a later call of `removing` resolves. */
+export class NotRemovableError extends Error {}
+
+/** Events that must not be removed yet. */
+export interface HeldBack {
+  readonly fromSeq: number;
+  /** The destination and what to do, for clients and operators. */
+  readonly reason: string;
+}
+
+/** The followers of one journal. */
+export class Followers {
+  readonly #all: readonly Follower[];
+  readonly #notices: Pick<Notices, 'error'>;
+
+  constructor(all: readonly Follower[], notices: Pick<Notices, 'error'>) {
+    this.#all = all;
+    this.#notices = notices;
+  }
+
+  opened(lastSeq: number): void {
+    for (const one of this.#all) this.#tell(one, one.opened, lastSeq);
+  }
+
+  /** @throws Defect */
+  committed(batch: Committed): void {
+    for (const one of this.#all) this.#tell(one, one.committed, batch);
+  }
+
+  rotated(closed: Segment): void {
+    for (const one of this.#all) this.#tell(one, one.rotated, closed);
+  }
+
+  removed(lastSeq: number): void {
+    for (const one of this.#all) this.#tell(one, one.removed, lastSeq);
+  }
+
+  /** Asks one after the other. @throws the first error */
+  async removing(lastSeq: number, firstSeq: number): Promise<void> {
+    for (const one of this.#all) await one.removing?.(lastSeq, firstSeq);
+  }
+
+  /** Waits for one after the other. Never rejects. */
+  async closing(lastSeq: number): Promise<void> {
+    for (const one of this.#all) await one.closing?.(lastSeq);
+  }
+
+  /** An exception is no failure of the disk, and must not prevent what follows. */
+  #tell<Fact>(one: Follower, hear: ((fact: Fact) => void) | undefined, fact: Fact): void {
+    try {
+      hear?.call(one, fact);
+    } catch (error) {
+      if (error instanceof Defect) throw error;
+      this.#notices.error('a callback of the journal failed; this is a defect of the service', {
+        problem: String((error as Error)?.stack ?? error),
+      });
+    }
+  }
+}
