@@ -203,6 +203,17 @@ test('a wait that times out fails with the filter, the nearest events and the re
   assert.match(lines[6] ?? '', /^ {2}400 for POST \/report_asset_check\/.*passed=1: passed in the query is /);
   assert.match(lines[7] ?? '', /^ {2}404 for GET \/report: nothing is at this path; /);
 
+  for (const key of ['cafe\u0301', 'caf\u00e9%20', 'caf\u00e9%2Fx']) await report(service, `observation/${key}`);
+  await assert.rejects(
+    service.waitFor({ assetKey: 'caf\u00e9', type: 'observation' }, { timeoutMs: 0 }),
+    ({ message }) => {
+      assert.match(message, /another assetKey \(write \["cafe\\u0301"\]\): seq 5,/);
+      assert.match(message, /another assetKey \(write \["caf\u00e9 "\]\): seq 6,/);
+      assert.match(message, /another assetKey: seq 7,/);
+      return true;
+    },
+  );
+
   for (let count = 0; count < 20; count += 1) {
     await report(service, `observation/${'long'.repeat(200)}`);
     await report(service, `observation/${'long'.repeat(200)}?metadata=1`);
@@ -210,7 +221,7 @@ test('a wait that times out fails with the filter, the nearest events and the re
   await assert.rejects(service.waitFor({ assetKey: 'a' }, { timeoutMs: 0 }), ({ message }) => {
     assert.match(
       message,
-      /; 24 other events were recorded, [\s\S]*seq 24, [\s\S]*seq 23, [\s\S]*\nrefused requests: 22, the last:\n/,
+      /; 27 other events were recorded, [\s\S]*seq 27, [\s\S]*seq 26, [\s\S]*\nrefused requests: 22, the last:\n/,
     );
     assert.ok(
       message.length < 400 + 2 * waitLimits.shownMax * (waitLimits.shownCharactersMax + 50),

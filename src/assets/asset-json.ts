@@ -53,10 +53,10 @@ export function runJson({ sinceSeq, sinceMs, inARow }: Run): RunJson {
 }
 
 function latestAsJson(latest: Latest, by: By, firstSeq: number): LatestJson {
-  const { count, seq, eventTime, partition, dataVersion } = latest;
+  const { count, seq, eventTime, partition, dataVersion, source } = latest;
   const times = { time: recordedAt(latest), ...(by === 'event_time' && { event_time: eventTime }) };
   const removed = seq < firstSeq || undefined;
-  return { count, seq, ...times, partition, data_version: dataVersion, removed };
+  return { count, seq, ...times, partition, data_version: dataVersion, source, removed };
 }
 
 /** @returns the asset that `assetJson` made the object of, in the order of recording */
@@ -89,6 +89,8 @@ interface LatestJson {
   readonly event_time?: string | undefined;
   readonly partition?: string | undefined;
   readonly data_version?: string | undefined;
+  /** The id of the journal that the event was forwarded from. */
+  readonly source?: string | undefined;
   /** Whether the journal does not have the event any more; only if so. */
   readonly removed?: true | undefined;
 }
@@ -106,9 +108,9 @@ interface CheckJson extends LatestJson, Partial<RunJson>, Pick<Check, 'passed' |
   readonly before?: RunJson;
 }
 
-function latestOf({ count, seq, time, event_time, partition, data_version }: LatestJson): Latest {
+function latestOf({ count, seq, time, event_time, partition, data_version, source }: LatestJson): Latest {
   const latest = { ...NONE, count, seq, timeMs: Date.parse(time) };
-  return { ...latest, eventTime: event_time, partition, dataVersion: data_version };
+  return { ...latest, eventTime: event_time, partition, dataVersion: data_version, source };
 }
 
 function checkOf(json: CheckJson): Check {

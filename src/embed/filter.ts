@@ -2,6 +2,7 @@
 
 import { isObject } from '../config/json-file.ts';
 import type { Limits } from '../config/limits.ts';
+import { keyJson, looksLike } from '../event/asset-key.ts';
 import { severities } from '../event/event.ts';
 import { eventTimeForm, readEventTime, sortKeyOf } from '../event/event-time.ts';
 import { didYouMean } from '../event/nearest.ts';
@@ -55,13 +56,13 @@ export function membersOf(value: unknown, what: string, names: readonly string[]
 
 /**
  * @returns the names of the members that do not match, in the order of the filter, such as `['type', 'metadata.rows']`; empty if
- *   the line matches. A key that differs only in its spelling is followed by its parts.
+ *   the line matches. A key that looks like the one of the filter, or has another spelling, is followed by its parts.
  */
 export function differencesOf(line: Line, { filter, metadata }: Wanted): string[] {
   const { asset_key } = line.event;
   const wrong = differences(line, filter).map((name) =>
-    name === 'assetKey' && asset_key.join('/') === filter.assetKey?.join('/')
-      ? `assetKey (write ${JSON.stringify(asset_key)})`
+    name === 'assetKey' && looksLike(asset_key, filter.assetKey ?? [])
+      ? `assetKey (write ${keyJson(asset_key)})`
       : name,
   );
   return metadata === undefined ? wrong : [...wrong, ...metadataDifferences(line.metadata, metadata)];

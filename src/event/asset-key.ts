@@ -1,5 +1,7 @@
 /** Asset keys as text: on the command line, in queries and on the page. */
 
+import { visible, withEscapes } from './visible.ts';
+
 /** Joins the parts of a key to a text that sorts like the key. No key contains it. */
 export const BETWEEN_PARTS = '\0';
 
@@ -55,6 +57,30 @@ export function keyText(parts: readonly string[]): string {
   const needsJson = parts[0]?.startsWith('[') || parts.some((part) => part.includes('/'));
   return needsJson ? JSON.stringify(parts) : parts.join('/');
 }
+
+/**
+ * @returns the text of a key for a person. A key that could be mistaken for another key is shown as the JSON array that a filter
+ *   accepts: if a part has slashes, invisible characters, outer spaces or separate accents (NFD)
+ */
+export function shownKey(parts: readonly string[]): string {
+  const isPlain = (part: string) => part === visible(part).normalize().trim();
+  const text = keyText(parts);
+  return parts.every(isPlain) ? text : keyJson(parts);
+}
+
+/** @returns the key as a JSON array, with escapes for what is invisible and for separate accents */
+export function keyJson(parts: readonly string[]): string {
+  const json = JSON.stringify(parts);
+  return visible(json === json.normalize() ? json : withEscapes(json, /[\p{M}\u1100-\u11ff]/gu));
+}
+
+/** Whether two different keys look alike, or are two spellings of one text. */
+export function looksLike(key: readonly string[], other: readonly string[]): boolean {
+  const look = (parts: readonly string[]) => parts.map((part) => part.normalize().replace(UNSEEN, '').trim()).join('/');
+  return look(key) === look(other);
+}
+
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 
 /**
  * A text with slashes is one part in the body of a report, and several parts in a path and in a filter.

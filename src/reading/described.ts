@@ -58,7 +58,7 @@ const count: Schema = { type: 'integer', minimum: 1 };
 const truth: Schema = { type: 'boolean' };
 
 const latest = { count, seq: count, time: text };
-const latestMore = { partition: text, data_version: text, removed: truth };
+const latestMore = { partition: text, data_version: text, source: text, removed: truth };
 const result = { check_name: text, passed: truth, severity: text, ...latest };
 const inARow = { since_seq: count, since: text, in_a_row: count };
 const asset = object(

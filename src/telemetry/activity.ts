@@ -4,6 +4,7 @@
  */
 
 import type { Limits } from '../config/limits.ts';
+import { shownKey } from '../event/asset-key.ts';
 import { decodeEvent, type Event } from '../event/event.ts';
 import { shownCharactersMax } from '../event/shown.ts';
 import { LineRate, type Notices, oncePerName } from './log.ts';
@@ -105,7 +106,7 @@ export class Activity {
     const { type, asset_key, check_name, passed, severity, partition } = decodeEvent(event);
     const outcome = check_name === undefined ? '' : ` ${check_name} ${passed ? 'passed' : `failed (${severity})`}`;
     const where = partition === undefined ? '' : ` [${partition}]`;
-    const text = maskTokens(`${type} ${asset_key.join('/')}${outcome}${where}`);
+    const text = maskTokens(`${type} ${shownKey(asset_key)}${outcome}${where}`);
     // A substring would keep the text of the whole event in memory while the report waits for the disk.
     return Buffer.from(text.slice(0, this.#options.limits.loggedPathCharactersMax)).toString();
   }

@@ -1,17 +1,14 @@
 /** Escapes untrusted text, so that it is safe to print on one line of a terminal, a log or an error. */
 
 import { type Platform, platform } from '../config/platform.ts';
+import { withEscapes } from '../event/visible.ts';
 
 /**
  * Escapes control characters, direction marks and line separators as `\uXXXX`. They could forge a line, hide part of it or
  * send escape sequences to the terminal. Compact JSON stays valid JSON with the same value. A tab becomes `\u0009`.
  */
 export function printable(text: string): string {
-  return text.replace(UNPRINTABLE, (character) =>
-    Array.from({ length: character.length }, (_, at) => character.charCodeAt(at))
-      .map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`)
-      .join(''),
-  );
+  return withEscapes(text, UNPRINTABLE);
 }
 
 /** @returns the text, with `…` for the characters beyond `charactersMax` */

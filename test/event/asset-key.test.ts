@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { keyText, otherSpelling, readKey, readKeyStart } from '../../src/event/asset-key.ts';
+import { keyText, looksLike, otherSpelling, readKey, readKeyStart, shownKey } from '../../src/event/asset-key.ts';
 
 test('each word and each slash starts another part, and a JSON array is any key', () => {
   const table: readonly (readonly [readonly string[], readonly string[]])[] = [
@@ -29,6 +29,32 @@ test('the text of a key is parsed as the same key', () => {
   for (const key of [['a'], ['a', 'b'], ['a/b'], ['a', 'b/c'], ['[a'], ['a', '[b'], ['"'], ['["a"]'], ['ä', '😀']]) {
     assert.deepEqual(readKey([keyText(key)]), key, keyText(key));
   }
+});
+
+test('a key that could be mistaken for another one is shown as JSON, which is parsed as the same key', () => {
+  const table: readonly (readonly [key: readonly string[], shown: string])[] = [
+    [['a', 'b'], 'a/b'],
+    [['a/b'], '["a/b"]'],
+    [['caf\u00e9'], 'caf\u00e9'],
+    [['cafe\u0301'], '["cafe\\u0301"]'],
+    [['a', 'b '], '["a","b "]'],
+    [['\u3000a'], '["\u3000a"]'],
+    [['a\u200bb'], '["a\\u200bb"]'],
+    [['\u1100\u1161', 'b'], '["\\u1100\\u1161","b"]'],
+  ];
+  for (const [key, shown] of table) assert.deepEqual([shownKey(key), readKey([shownKey(key)])], [shown, key], shown);
+  for (const [key, other] of [
+    [['a', 'b'], ['a/b']],
+    [['caf\u00e9'], ['cafe\u0301']],
+    [['a '], ['a']],
+    [
+      ['a\u202e', 'b'],
+      ['a', ' b'],
+    ],
+  ] as const) {
+    assert.ok(looksLike(key, other), `${key}`);
+  }
+  assert.ok(!looksLike(['a', 'b'], ['a', 'c']));
 });
 
 test('a text that is not a key is refused with the form of a key', () => {

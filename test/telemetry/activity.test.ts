@@ -151,7 +151,7 @@ test('an event is shown only on a terminal, and not with --quiet', () => {
     [
       '\u001b[32mrecorded\u001b[0m AssetCheckEvaluation warehouse/orders no_nulls passed\n',
       '\u001b[32mrecorded\u001b[0m AssetCheckEvaluation warehouse/orders no_nulls failed (WARN) [2026-11-20]\n',
-      '\u001b[32mrecorded\u001b[0m AssetMaterialization a\\u001b[31m\\u000a\n',
+      '\u001b[32mrecorded\u001b[0m AssetMaterialization ["a\\u001b[31m\\n"]\n',
     ],
   );
   for (let count = 0; count < 1_000; count += 1) activity.recorded('x');

@@ -2,7 +2,7 @@
 
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
-import { keyText } from '../../event/asset-key.ts';
+import { shownKey } from '../../event/asset-key.ts';
 import { endpoints, findEndpoint } from '../../event/parameters.ts';
 import { continueFrom, NotPossibleError, newIdentity, skip } from '../../forward/by-hand.ts';
 import { type DeadLetter, encodeDeadLetter, isOpen, seqsOf } from '../../forward/ledger/letter.ts';
@@ -76,7 +76,7 @@ async function showDead({ disk, name, values: { seq, json }, output }: ForwardAc
     if (isWhole && !isRequested(seqsOf(letter))) continue;
     if (letter.line !== undefined && states.of(seqsOf(letter).first) !== undefined) {
       const { type, asset_key: key } = JSON.parse(letter.line);
-      events.set(seqsOf(letter).first, [findEndpoint(endpoints, type)?.name ?? type, keyText(key)]);
+      events.set(seqsOf(letter).first, [findEndpoint(endpoints, type)?.name ?? type, shownKey(key)]);
     }
     const rows = (open.get(at) ?? []).filter(isRequested).map((state) => rowOf(letter, state, events.get(state.first)));
     if (!isWhole && rows.length === 0) continue;

@@ -11,6 +11,7 @@ import {
   keyOf,
   type Latest,
   latestCheck,
+  latestEvent,
   pagesOf,
   recordedAt,
   reportedIn,
@@ -19,7 +20,7 @@ import {
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits, MIB } from '../../config/limits.ts';
 import { flagOf, flagOption } from '../../config/options.ts';
-import { keyText } from '../../event/asset-key.ts';
+import { keyText, shownKey } from '../../event/asset-key.ts';
 import { type By, happenedAt, sortKeyOf } from '../../event/event-time.ts';
 import { durationMs } from '../../event/moment.ts';
 import { type Filter, type SourceFilter, searches } from '../../event/search.ts';
@@ -28,7 +29,16 @@ import { defineCommand, type Environment, type Output, refuse } from '../cli/com
 import { folderOperand } from '../cli/data-folder.ts';
 import { minuteOf } from '../cli/table.ts';
 import { type ForgetValues, forgetAssets } from './forget-assets.ts';
-import { chooseJournal, type Forms, jsonLines, printerOf, withDeployment, withJournals } from './listing.ts';
+import {
+  chooseJournal,
+  type Forms,
+  jsonLines,
+  printerOf,
+  type SourceColumn,
+  sourceColumn,
+  withDeployment,
+  withJournals,
+} from './listing.ts';
 import { nothingText } from './nothing.ts';
 import {
   boundsOf,
@@ -137,10 +147,14 @@ async function listAssets(
   args: readonly string[],
   output: Output,
 ): Promise<boolean> {
-  const { by, source, stale } = values;
+  const { by, source: onlySource, stale } = values;
   const filter = filterOf(values);
   const isInRange = rangeTest(values);
-  const print = printerOf(values, output.stdout, formsBy(by, kind === 'hosted'));
+  const print = printerOf(
+    values,
+    output.stdout,
+    formsBy(by, kind === 'hosted', await sourceColumn(values, output.stdout, all)),
+  );
   const known = knownAssets(all, values);
   const states = new AssetStates({ by });
   const takeEvents = (lines: readonly Line[], deployment: string | undefined) => {
@@ -171,7 +185,7 @@ async function listAssets(
     return hasEvent(all, some, filterOf(some));
   };
   output.complain(await nothingText({ what: 'assets', values, filters: FILTERS, args, isFound }));
-  return (source !== undefined && states.size === 0) || (stale !== undefined && (await isKeyUnknown(all, values)));
+  return (onlySource !== undefined && states.size === 0) || (stale !== undefined && (await isKeyUnknown(all, values)));
 }
 
 function filterOf(values: AssetsOptions): Filter {
@@ -256,11 +270,12 @@ function checkMemory({ bytes }: AssetStates, { url }: AssetsOptions): void {
 }
 
 /** @param by the time of the latest events that the table shows. By `event_time`, JSON and CSV have it beside the `time`. */
-function formsBy(by: By, isHosted: boolean): Forms<Asset> {
+function formsBy(by: By, isHosted: boolean, source: SourceColumn): Forms<Asset> {
   const when = by === 'time' ? 'UTC' : 'event time';
   const forms: Forms<Asset> = {
     columns: [
       { title: 'checks', whole: 8 },
+      ...source.columns,
       { title: 'asset key', shownPart: 'end' }, // keys differ in their last parts
       { title: `materialized (${when})`, whole: 18 },
       { title: `observed (${when})`, whole: 14 },
@@ -268,7 +283,8 @@ function formsBy(by: By, isHosted: boolean): Forms<Asset> {
     ],
     row: (asset) => [
       outcomeOf(asset),
-      keyText(keyOf(asset)),
+      ...source.cells(latestEvent(asset).source),
+      shownKey(keyOf(asset)),
       whenAndHowOften(asset.materialization, by),
       whenAndHowOften(asset.observation, by),
       failedChecksAsText(asset),
@@ -279,6 +295,7 @@ function formsBy(by: By, isHosted: boolean): Forms<Asset> {
       ...columnsOf('observation', by),
       ...columnsOf('check', by).slice(0, -1),
       ...['checks_passed', 'checks_failed', 'failed'],
+      ...['materialization_source', 'observation_source', 'check_source'],
     ],
     record: (asset) => {
       const failing = failingOf(asset);
@@ -290,6 +307,7 @@ function formsBy(by: By, isHosted: boolean): Forms<Asset> {
         (asset.checks?.size ?? 0) - failing.length,
         failing.length,
         failing.length === 0 ? undefined : JSON.stringify(failing),
+        ...[asset.materialization, asset.observation, latestCheck(asset)].map((kind) => source.nameOf(kind?.source)),
       ];
     },
     json: (assets) => jsonLines(assets.map((asset) => assetJson(asset, by))),

@@ -93,6 +93,7 @@ const LATEST: Readonly<Record<string, Test>> = {
   time: isTime,
   partition: optional(isText),
   data_version: optional(isText),
+  source: optional(isText),
   removed: optional(isBoolean),
 };
 

@@ -3,7 +3,7 @@
 import type { ExitCode } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
 import { flagOption, integer, switchOption } from '../../config/options.ts';
-import { keyText } from '../../event/asset-key.ts';
+import { keyText, shownKey } from '../../event/asset-key.ts';
 import type { Recorded } from '../../event/event.ts';
 import { type By, happenedAt } from '../../event/event-time.ts';
 import { endpoints, findEndpoint } from '../../event/parameters.ts';
@@ -14,7 +14,16 @@ import { defineCommand, type Environment, type Output, refuse } from '../cli/com
 import { askForOne, folderOperand } from '../cli/data-folder.ts';
 import { secondOf } from '../cli/table.ts';
 import { sortedByEventTime, TooManyToSort } from './by-event-time.ts';
-import { chooseJournal, type Forms, type Print, printerOf, withDeployment, withJournals } from './listing.ts';
+import {
+  chooseJournal,
+  type Forms,
+  type Print,
+  printerOf,
+  type SourceColumn,
+  sourceColumn,
+  withDeployment,
+  withJournals,
+} from './listing.ts';
 import { mergeByTime } from './merge.ts';
 import { nothingText } from './nothing.ts';
 import {
@@ -123,7 +132,8 @@ async function listEvents(
     return refuse(output, `at most ${limits.mergedJournalsMax} deployments can be merged; ${askForOne(data, names)}`);
   }
   const filter = filterOf(values);
-  const print = printerOf(values, output.stdout, formsBy(by, sources.kind === 'hosted'));
+  const source = await sourceColumn(values, output.stdout, sources.all);
+  const print = printerOf(values, output.stdout, formsBy(by, sources.kind === 'hosted', source));
   const pages = linesOf(sources, filter, by === 'time' ? last : undefined, follow);
   const range = { since, until, last, bytesMax: limits.sortBytesMax };
   let outcome: 'some' | 'none';
@@ -229,12 +239,13 @@ async function newestOf(
 }
 
 /** @param by the time that the table shows, and that orders it */
-function formsBy(by: By, isHosted: boolean): Forms<Line> {
+function formsBy(by: By, isHosted: boolean, source: SourceColumn): Forms<Line> {
   const forms: Forms<Line> = {
     columns: [
       { title: 'seq', whole: 3 },
       { title: by === 'time' ? 'time (UTC)' : 'event time (UTC)', whole: 19 },
       { title: 'event', whole: 15 },
+      ...source.columns,
       { title: 'asset key', shownPart: 'end' }, // keys differ in their last parts
       { title: 'partition' },
       { title: 'what it says' },
@@ -243,13 +254,14 @@ function formsBy(by: By, isHosted: boolean): Forms<Line> {
       String(event.seq),
       secondOf(by === 'time' ? event.time : happenedAt(event)),
       outcomeOf(event),
-      keyText(event.asset_key),
+      ...source.cells(event.from?.[0]),
+      shownKey(event.asset_key),
       event.partition ?? '',
       detailsOf(event, metadata),
     ],
     header: [
       ...['seq', 'time', 'type', 'asset_key', 'partition', 'check_name', 'passed', 'severity', 'data_version'],
-      ...['description', 'metadata', 'id', 'event_time', 'idempotency_key'],
+      ...['description', 'metadata', 'id', 'event_time', 'idempotency_key', 'source', 'from', 'recorded'],
     ],
     record: ({ event, metadata }) => [
       event.seq,
@@ -266,6 +278,9 @@ function formsBy(by: By, isHosted: boolean): Forms<Line> {
       event.id,
       event.event_time,
       event.idempotency_key,
+      source.nameOf(event.from?.[0]),
+      event.from && JSON.stringify(event.from),
+      event.recorded,
     ],
     json: bytesOf,
   };

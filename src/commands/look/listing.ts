@@ -2,6 +2,7 @@
 
 import type { ExitCode } from '../../config/exit-codes.ts';
 import { readOptions } from '../../config/options.ts';
+import { ID } from '../../journal/line/uuid.ts';
 import { printable } from '../../telemetry/printable.ts';
 import type { Environment, Output, Stdout } from '../cli/command.ts';
 import { csvRecord } from '../cli/csv.ts';
@@ -11,7 +12,7 @@ import { type Column, Table } from '../cli/table.ts';
 import { withLocalJournals } from './local.ts';
 import type { FormatOptions, LookOptions } from './options.ts';
 import { withServiceJournal } from './remote.ts';
-import type { JournalSources } from './source.ts';
+import type { JournalSource, JournalSources } from './source.ts';
 
 /**
  * Chooses the journal to read: a given URL or folder, otherwise a journal in the default folder, otherwise the service of
@@ -86,6 +87,47 @@ export function withDeployment<Row>(
     record: (row) => [deploymentOf(row), ...forms.record(row)],
     json,
   };
+}
+
+/** The sources of the journals that are shown: no column if none is a hub. A name that several sources have, or that could be an id, is not shown. */
+export interface SourceColumn {
+  readonly columns: readonly Column[];
+  /** @returns the cells of the table: the name of a source, or its id */
+  readonly cells: (id: string | undefined) => readonly string[];
+  /** @returns the name of a source, or its id; undefined without an id */
+  readonly nameOf: (id: string | undefined) => string | undefined;
+}
+
+/** Asks for the names of the sources, if the format shows them. */
+export async function sourceColumn(
+  format: FormatOptions,
+  stdout: Stdout,
+  journals: readonly JournalSource[],
+): Promise<SourceColumn> {
+  const known = new Map<string, string>();
+  const counts = new Map<string, number>();
+  let isHub = false;
+  for (const journal of isJson(format, stdout) ? [] : journals) {
+    const names = await journal.sourceNames();
+    isHub ||= names !== undefined;
+    for (const [id, name] of names ?? []) {
+      known.set(id, name);
+      counts.set(name, (counts.get(name) ?? 0) + 1);
+    }
+  }
+  const nameOf = (id: string | undefined) => {
+    const name = known.get(id ?? '');
+    return name === undefined || counts.get(name) !== 1 || ID.test(name) ? id : name;
+  };
+  return {
+    columns: isHub ? [{ title: 'source', shownPart: 'end' }] : [], // ids differ in their last characters
+    cells: (id) => (isHub ? [nameOf(id) ?? ''] : []),
+    nameOf,
+  };
+}
+
+function isJson({ json, table, csv }: FormatOptions, { columns }: Stdout): boolean {
+  return json || (columns === undefined && !table && !csv);
 }
 
 /** For `Forms.json`. */

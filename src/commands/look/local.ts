@@ -10,8 +10,9 @@ import { startsWith } from '../../event/asset-key.ts';
 import { durationMs } from '../../event/moment.ts';
 import type { Filter } from '../../event/search.ts';
 import { Sightings } from '../../forward/hub/sightings.ts';
+import { SNAPSHOT_FILE } from '../../forward/hub/snapshot.ts';
 import { Sources } from '../../forward/hub/sources.ts';
-import { type Disk, openDisk } from '../../journal/disk.ts';
+import { type Disk, openDisk, unlessAbsent } from '../../journal/disk.ts';
 import { readJournal, readNewest } from '../../journal/look/reader.ts';
 import type { Remark } from '../../journal/look/reading.ts';
 import { pollProgress } from '../../journal/progress.ts';
@@ -144,6 +145,12 @@ function sourceOf(disk: Disk, deployment: string | undefined, remarks: ReaderRem
       } catch (error) {
         fail(error as Error);
       }
+    },
+    async sourceNames() {
+      const { sightings } = openHubFiles(disk);
+      await sightings.load().catch(() => {}); // then the ids are shown
+      const isHub = (await disk.list().catch(unlessAbsent<string[]>([]))).includes(SNAPSHOT_FILE);
+      return isHub ? sightings.names() : undefined;
     },
     sources: async (wanted) => {
       const { sources, sightings } = openHubFiles(disk);

@@ -215,6 +215,14 @@ class RemoteJournal implements JournalSource {
     }
   }
 
+  async sourceNames(): Promise<ReadonlyMap<string, string> | undefined> {
+    const found = await this.sources({}).catch((error: Error) => {
+      if (error instanceof ServiceFailure && error.exitCode === exitCodes.refused) return []; // an older service has none
+      throw error;
+    });
+    return found.length === 0 ? undefined : new Map(found.map(({ id, name }) => [id, name ?? id]));
+  }
+
   async sources({ silentMs }: SourceQuery): Promise<readonly SourceState[]> {
     const silent = silentMs === undefined ? undefined : silentMs % 1000 === 0 ? `${silentMs / 1000}s` : `${silentMs}ms`;
     for (const wait = this.#startBackoff(); ; ) {

@@ -20,6 +20,8 @@ export interface JournalSource {
   newest(count: number, filter: Filter): Promise<readonly Line[]>;
   /** @returns whether an event matches. Nothing is reported of what is damaged or cannot be read */
   hasEvent(filter: Filter): Promise<boolean>;
+  /** @returns the names of the journals that forward to this one, by id; undefined if it is no hub */
+  sourceNames(): Promise<ReadonlyMap<string, string> | undefined>;
   /** @returns the journals that forward to this one, the longest silent first */
   sources(wanted: SourceQuery): Promise<readonly SourceState[]>;
   /** @returns the matching assets from the state that a service keeps, ordered by key. An error is reported, and ends the assets */

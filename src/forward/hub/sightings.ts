@@ -139,6 +139,11 @@ export class Sightings {
     return { text, has, onlyId };
   }
 
+  /** @returns the names of the sources by their ids, after `load`; a source without a name has its id */
+  names(): ReadonlyMap<string, string> {
+    return new Map(Array.from(this.#known ?? [], ([source, { name }]) => [source, name ?? source]));
+  }
+
   /** Notes a request of a source, after `load`. @param lost number of events that the request reports as lost */
   add(source: string, { name, tokenName, lastSeq }: SaidOfSource, lost = 0): void {
     const all = this.#known;

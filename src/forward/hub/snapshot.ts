@@ -14,7 +14,7 @@ import { readSmall, replaceDurably } from '../../journal/file-io.ts';
 import { sealedFile, unsealedFile } from '../../journal/sealed.ts';
 import type { Watermark } from './watermark.ts';
 
-const NAME = 'forward-sources.json';
+export const SNAPSHOT_FILE = 'forward-sources.json';
 
 /** What is known of the sources of one journal of a hub. */
 export interface Snapshot {
@@ -44,7 +44,7 @@ export async function readSnapshot(
   const { forwardSourcesMax, forwardPartsMax, forwardThroughMax } = limits;
   const sourceBytesMax =
     SOURCE_BYTES_MAX + forwardPartsMax * PART_BYTES_MAX + (1 + forwardThroughMax) * THROUGH_BYTES_MAX;
-  const bytes = await readSmall(disk, NAME, (forwardSourcesMax + 1) * sourceBytesMax);
+  const bytes = await readSmall(disk, SNAPSHOT_FILE, (forwardSourcesMax + 1) * sourceBytesMax);
   if (bytes === undefined) return 'absent';
   const text = unsealedFile(bytes);
   if (text === undefined) return 'bad';
@@ -63,7 +63,7 @@ export async function writeSnapshot(disk: Disk, { seq, sources, through }: Omit<
     return JSON.stringify(parts === undefined ? [source, seq, id] : [source, seq, id, parts]);
   });
   const named = through.size === 0 ? '' : `,"through":${JSON.stringify([...through])}`;
-  await replaceDurably(disk, NAME, [sealedFile(`{"seq":${seq},"sources":[${marks}]${named}`)]);
+  await replaceDurably(disk, SNAPSHOT_FILE, [sealedFile(`{"seq":${seq},"sources":[${marks}]${named}`)]);
 }
 
 type StoredMark = [

@@ -20,6 +20,8 @@ export interface Reported {
   readonly severity: string | undefined;
   readonly dataVersion: string | undefined;
   readonly eventTime: string | undefined;
+  /** The id of the journal that a forwarded event is from. */
+  readonly source: string | undefined;
 }
 
 /**
@@ -72,7 +74,7 @@ class Scan {
     if (dataVersion !== undefined) this.#at += 1; // the brace of the tags
     if (this.#isCut && this.#at > text.length - NEXT_BYTES) return undefined;
     const eventTime = text.startsWith(METADATA_MEMBER, this.#at) ? timeAfterMetadata(tail) : this.#string(EVENT_TIME);
-    return { type, key, partition, checkName, passed, severity, dataVersion, eventTime };
+    return { type, key, partition, checkName, passed, severity, dataVersion, eventTime, source: sourceAtEnd(tail) };
   }
 
   #key(): string {
@@ -123,6 +125,14 @@ function timeAfterMetadata(tail: string): string | undefined {
   return AFTER_METADATA.exec(tail.slice(-TAIL_BYTES))?.[1];
 }
 
+/** @param tail the end of the members: no text of a report ends in the last members of a forwarded event, whose quotes it would escape */
+function sourceAtEnd(tail: string): string | undefined {
+  const recordedAt = tail.length - RECORDED_CHARACTERS;
+  if (!tail.startsWith(RECORDED, recordedAt)) return undefined;
+  const start = tail.lastIndexOf(FROM, recordedAt) + FROM.length;
+  return tail.slice(start, tail.indexOf('"', start));
+}
+
 function utf8(text: string): string {
   return Buffer.from(text, 'latin1').toString();
 }
@@ -145,6 +155,10 @@ const SEVERITY = ',"severity":"';
 const DESCRIPTION = ',"description":"';
 const DATA_VERSION = ',"tags":{"data_version":"';
 const EVENT_TIME = ',"event_time":"';
+const FROM = ',"from":["';
+const RECORDED = '],"recorded":"';
+/** With its time and the quote after it. */
+const RECORDED_CHARACTERS = RECORDED.length + '2026-11-20T15:19:45.266Z"'.length;
 /** The next member is compared with a prefix, and an event time is read whole. */
 const NEXT_BYTES = 64;
 /** Most events need no more characters than this before their metadata. */

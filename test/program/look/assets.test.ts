@@ -103,8 +103,8 @@ test('assets are chosen by key and by failing checks, and shown as a table and a
   ]);
   const [header = '', row = '', ...rest] = csv.split('\r\n');
   assert.deepEqual(rest, ['']);
-  assert.equal(header.split(',').length, 18);
-  assert.equal(row, `b,2,5,${TIME},p2,,0,,,,,3,6,${TIME},,1,1,"[""y""]"`);
+  assert.equal(header.split(',').length, 21);
+  assert.equal(row, `b,2,5,${TIME},p2,,0,,,,,3,6,${TIME},,1,1,"[""y""]",,,`);
   assert.equal((await runHere(['assets', data, '--csv', '--table'])).code, 2);
   const none = await runHere(['assets', data, '--key-prefix', 'a', '--failing']);
   const hint = 'assetlog: no assets match; without --key-prefix or without --failing some match\n';
@@ -188,7 +188,7 @@ test('by event_time the state of an asset comes from the events that happened la
     /^asset_key,materialization_count,materialization_seq,materialization_time,materialization_event_time,/,
   );
   assert.equal(header.split(',').length, row.split(',').length);
-  assert.equal(row, `b,2,1,${TIME},${LATER},p1,,2,3,${TIME},,,now,4,8,${TIME},${yHappened.event_time},,2,0,`);
+  assert.equal(row, `b,2,1,${TIME},${LATER},p1,,2,3,${TIME},,,now,4,8,${TIME},${yHappened.event_time},,2,0,,,,`);
   assert.equal(JSON.parse(await show('--since', '2026-11-20T15:00')).check.count, 4);
   for (const none of [
     ['--until', '2026-11-20T15:00'],

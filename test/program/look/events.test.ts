@@ -141,16 +141,57 @@ test('CSV follows RFC 4180, keeps digits, and contains no formula', async (t) =>
   assert.equal(code, 0);
   const ids = [...journalText(journal(t)).matchAll(/"id":"/g)].length;
   assert.equal(ids, 5);
-  const lines = stdout.replaceAll(/,[0-9a-f-]{36}(?=,,\r\n)/g, ',ID').split('\r\n');
+  const lines = stdout.replaceAll(/,[0-9a-f-]{36}(?=,,,,,\r\n)/g, ',ID').split('\r\n');
   assert.deepEqual(lines, [
-    'seq,time,type,asset_key,partition,check_name,passed,severity,data_version,description,metadata,id,event_time,idempotency_key',
-    '1,2026-11-16T15:00:00.000Z,AssetMaterialization,warehouse/orders,2026-11-20,,,,v1,nightly,"{""rows"":12345678901234567890,""took_s"":1.50}",ID,,',
-    '2,2026-11-17T15:00:00.000Z,AssetCheckEvaluation,warehouse/orders,,no_nulls,false,WARN,,,"{""nulls"":3}",ID,,',
-    '3,2026-11-18T15:00:00.000Z,AssetObservation,"[""warehouse"",""a/b""]",,,,,v2,,,ID,,',
-    '4,2026-11-19T15:00:00.000Z,AssetCheckEvaluation,warehouse/orders,x,fresh,true,ERROR,,,,ID,,',
-    `5,2026-11-20T15:00:00.000Z,AssetMaterialization,warehouses,'=1+1,,,,,"say ""hi"",\nthen go",,ID,,`,
+    'seq,time,type,asset_key,partition,check_name,passed,severity,data_version,description,metadata,id,event_time,idempotency_key,source,from,recorded',
+    '1,2026-11-16T15:00:00.000Z,AssetMaterialization,warehouse/orders,2026-11-20,,,,v1,nightly,"{""rows"":12345678901234567890,""took_s"":1.50}",ID,,,,,',
+    '2,2026-11-17T15:00:00.000Z,AssetCheckEvaluation,warehouse/orders,,no_nulls,false,WARN,,,"{""nulls"":3}",ID,,,,,',
+    '3,2026-11-18T15:00:00.000Z,AssetObservation,"[""warehouse"",""a/b""]",,,,,v2,,,ID,,,,,',
+    '4,2026-11-19T15:00:00.000Z,AssetCheckEvaluation,warehouse/orders,x,fresh,true,ERROR,,,,ID,,,,,',
+    `5,2026-11-20T15:00:00.000Z,AssetMaterialization,warehouses,'=1+1,,,,,"say ""hi"",\nthen go",,ID,,,,,`,
     '',
   ]);
+});
+
+test('keys that look alike are different in each table and in the lines of a service on a terminal, and find their own events as shown', async (t) => {
+  const keys = [
+    ['a', 'b'],
+    ['a/b'],
+    ['a', 'b '],
+    [' a', 'b'],
+    ['a', 'b\u202e'],
+    ['caf\u00e9'],
+    ['cafe\u0301'],
+    ['\uac00'],
+    ['\u1100\u1161'],
+    ['["x"]'],
+    ['x\u00a0'],
+    ['x'],
+  ];
+  const data = journal(
+    t,
+    keys.map((assetKey) => ({ type: 'AssetObservation', assetKey })),
+  );
+  for (const what of ['events', 'assets']) {
+    const { stdout } = await runHere([what, data, '--table']);
+    const [titles = '', ...rows] = stdout.trimEnd().split('\n');
+    const at = titles.indexOf('asset key');
+    const shown = rows.map((row) => row.slice(at).split(/ {2,}/)[0] ?? '');
+    assert.equal(new Set(shown.map((text) => text.normalize().trim())).size, keys.length, shown.join('\n'));
+    for (const text of [
+      '["a","b "]',
+      '["cafe\\u0301"]',
+      '["a","b\\u202e"]',
+      'caf\u00e9',
+      'a/b',
+      '["a/b"]',
+      '["x\u00a0"]',
+      'x',
+    ])
+      assert.ok(shown.includes(text), `${text} in ${shown.join()}`);
+    for (const text of shown)
+      assert.equal(seqsIn((await runHere(['events', data, '--key', text])).stdout).length, 1, text);
+  }
 });
 
 test('a table fits the terminal, and no text of a client controls it', { skip: noTerminal() }, async (t) => {

@@ -12,7 +12,7 @@ import { writeDeployments } from '../../support/deployments.ts';
 import { askHub, SentJournal, SOURCE, sourceOf } from '../../support/forwarding.ts';
 import { metricsOf, samplesOf } from '../../support/metrics.ts';
 import type { PlainEvent } from '../../support/plain-event.ts';
-import { newFolder, type Running, run, type Scope, startService } from '../../support/program.ts';
+import { journalText, newFolder, type Running, run, type Scope, startService } from '../../support/program.ts';
 import { StreamClient, serveReads } from '../../support/reading.ts';
 import { record } from '../../support/report.ts';
 import { eventually } from '../../support/tools.ts';
@@ -330,4 +330,91 @@ test('events and assets of one device are found by its id or its name, in a fold
   await stream.until('the later event has arrived', () => stream.seqs.length === 3);
   assert.deepEqual(stream.seqs, [1, 2, 7]);
   stream.close();
+});
+
+test('tables and CSV of a hub name the source of each event, those of another journal have no such column', async (t) => {
+  let hub = await startService(t);
+  const eventOf = (key: string) => (): PlainEvent => ({ type: 'AssetObservation', assetKey: [key] });
+  const check = (): PlainEvent => ({
+    type: 'AssetCheckEvaluation',
+    assetKey: ['both'],
+    checkName: 'fits',
+    passed: false,
+    severity: 'ERROR',
+  });
+  const named: readonly (readonly [number, string | undefined, () => PlainEvent])[] = [
+    [1, 'device-1', eventOf('one')],
+    [2, 'twin', eventOf('both')],
+    [3, 'twin', check],
+    [4, sourceOf(1), eventOf('four')], // a text in the form of an id is no name
+    [5, undefined, eventOf('five')],
+  ];
+  for (const [number, name, event] of named) {
+    const headers = name === undefined ? {} : { 'Assetlog-Name': name };
+    await new SentJournal(1, sourceOf(number), event).put(hub.url, 1, 1, { headers });
+  }
+  await record(hub, 'observation/own');
+  await eventually('the names are written', () => existsSync(join(hub.data, SEEN)));
+  const show = async (...args: string[]) => {
+    const [folder, url] = await Promise.all([
+      runHere([...args, '--data', hub.data]),
+      runHere([...args, '--url', hub.url]),
+    ]);
+    assert.deepEqual(folder, url, args.join(' '));
+    return url.stdout
+      .trimEnd()
+      .split(/\r?\n/)
+      .map((line) => line.split(args.includes('--csv') ? /,(?=[^ ])/ : / {2,}/));
+  };
+  const sources = ['device-1', sourceOf(2), sourceOf(3), sourceOf(4), sourceOf(5)];
+  const lines = journalText(hub.data)
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  const eventsOf = async () => {
+    const rows = await show('events', '--table');
+    assert.deepEqual(rows[0]?.slice(2, 5), ['event', 'source', 'asset key']);
+    assert.deepEqual(
+      rows.slice(1, 6).map((row) => row[3]),
+      sources,
+    );
+    assert.equal(rows[6]?.[3], 'own', 'an event of the hub itself has no source');
+    const csv = (await runHere(['events', '--csv', '--data', hub.data])).stdout.trimEnd().split('\r\n');
+    assert.deepEqual(csv, (await runHere(['events', '--csv', '--url', hub.url])).stdout.trimEnd().split('\r\n'));
+    assert.ok(csv[0]?.endsWith(',idempotency_key,source,from,recorded'), csv[0]);
+    for (const [index, source] of sources.entries()) {
+      const { recorded } = lines[index];
+      assert.ok(csv[index + 1]?.endsWith(`,,,${source},"[""${sourceOf(index + 1)}"",1]",${recorded}`), csv[index + 1]);
+    }
+    assert.ok(csv[6]?.endsWith(',,,,'), csv[6]);
+  };
+  const assetsOf = async (...more: string[]) => {
+    const rows = await show('assets', '--table', ...more);
+    assert.deepEqual(rows[0]?.slice(0, 3), ['checks', 'source', 'asset key']);
+    const found = rows.slice(1).map((row) => row.slice(1, 3));
+    const byKey = (key: string) => found.find((cells) => cells.includes(key));
+    assert.deepEqual(byKey('one'), ['device-1', 'one']);
+    assert.deepEqual(byKey('both'), [sourceOf(3), 'both'], 'of the latest event');
+    assert.equal(byKey('own')?.[0], 'own');
+    const csv = (await runHere(['assets', '--csv', '--key', 'both', '--url', hub.url, ...more])).stdout;
+    assert.ok(csv.trimEnd().endsWith(`,,${sourceOf(2)},${sourceOf(3)}`), csv);
+  };
+  await eventsOf();
+  await assetsOf();
+  await assetsOf('--since', '1h');
+  const { data } = hub;
+  assert.equal((await hub.kill()).code, 0);
+  assert.match(readFileSync(join(data, 'assets.state'), 'utf8'), /"source":"0193e0c2-/);
+  hub = await startService(t, { data });
+  await eventsOf();
+  await assetsOf();
+  const plain = await startService(t);
+  await record(plain, 'observation/a');
+  for (const place of [
+    ['--url', plain.url],
+    ['--data', plain.data],
+  ]) {
+    for (const what of ['events', 'assets'])
+      assert.doesNotMatch((await runHere([what, '--table', ...place])).stdout, /source/);
+  }
 });

@@ -111,7 +111,7 @@ test('a terminal shows each refusal and each recorded event in colour, on one li
   await eventually('both are shown', () => shown().includes('refused'));
   assert.match(
     shown(),
-    /\n\d\d:\d\d:\d\d \u001b\[32mrecorded\u001b\[0m AssetCheckEvaluation warehouse\/orders\\u202e no_nulls failed \(ERROR\)\n/,
+    /\n\d\d:\d\d:\d\d \u001b\[32mrecorded\u001b\[0m AssetCheckEvaluation \["warehouse","orders\\u202e"\] no_nulls failed \(ERROR\)\n/,
   );
   assert.match(
     shown(),

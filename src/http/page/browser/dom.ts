@@ -26,21 +26,6 @@ export function byId<Kind extends HTMLElement = HTMLElement>(id: string): Kind {
   return document.getElementById(id) as Kind;
 }
 
-/**
- * @returns the text with JSON escapes for characters that are invisible or reorder their neighbours: `\u202e` for a right-to-left
- *   override. Tabs, line feeds and the joiners of scripts and emoji stay
- */
-export function visible(text: string): string {
-  return escaped(text, /(?![\t\n\u200c\u200d])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu);
-}
-
-/** @returns the text with JSON escapes for all matches of the pattern */
-export function escaped(text: string, pattern: RegExp): string {
-  return text.replace(pattern, (found) =>
-    found.replace(/[\s\S]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`),
-  );
-}
-
 /** Copies a text. If the browser does not allow it (without TLS, except from localhost), selects the element that shows it. */
 export async function copy(text: string, shownIn: HTMLElement): Promise<boolean> {
   try {

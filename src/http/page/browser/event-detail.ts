@@ -1,7 +1,8 @@
 /** The details of an event, with its metadata as sent. */
 
 import { pageLimits } from '../../../config/limits.ts';
-import { button, type Content, copyButton, element, visible } from './dom.ts';
+import { visible } from '../../../event/visible.ts';
+import { button, type Content, copyButton, element } from './dom.ts';
 import type { EventLine } from './event-store.ts';
 import { indented, kindOf, membersOf, type Token, type TokenKind, unquote } from './json.ts';
 import { badge, type DetailParts, renderKey, renderTime, table } from './view.ts';

@@ -1,10 +1,11 @@
 /** The page: connects the views with the address, the keys and the connection. */
 
 import { otherSpelling } from '../../../event/asset-key.ts';
+import { visible } from '../../../event/visible.ts';
 import { type Address, addressOf, filterNames, hashOf, readAddress, type ViewName, views } from './address.ts';
 import { assetsView } from './assets.ts';
 import { Connection, type ConnectionState } from './connection.ts';
-import { button, byId, copyButton, element, visible } from './dom.ts';
+import { button, byId, copyButton, element } from './dom.ts';
 import { EventsView } from './events.ts';
 import { watchForwarding } from './forwarding.ts';
 import { List } from './list.ts';

@@ -1,8 +1,9 @@
 /** Shows that a service is for tests, with its faults and their counts. */
 
 import { pageLimits } from '../../../config/limits.ts';
+import { visible } from '../../../event/visible.ts';
 import { sleep } from './connection.ts';
-import { element, visible } from './dom.ts';
+import { element } from './dom.ts';
 import type { Service } from './service.ts';
 
 /** A fault in the reply of `/test/faults`. */

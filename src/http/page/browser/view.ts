@@ -1,10 +1,11 @@
 /** The interface of a view, and the parts that views share. */
 
-import { keyText } from '../../../event/asset-key.ts';
+import { shownKey } from '../../../event/asset-key.ts';
+import { visible } from '../../../event/visible.ts';
 import type { Address } from './address.ts';
 import { ageOf } from './age.ts';
 import type { Attempt } from './connection.ts';
-import { type Content, element, escaped, visible } from './dom.ts';
+import { type Content, element } from './dom.ts';
 import type { Rows } from './list.ts';
 
 export interface View {
@@ -80,16 +81,12 @@ export function table(members: readonly (readonly [name: string, value: Content 
   return list;
 }
 
-/**
- * @returns the parts of a key with slashes between them. A key that could be mistaken for another key is shown as the JSON array
- *   that the filter accepts: if a part has slashes, invisible characters, outer spaces or separate accents (NFD)
- */
+/** @returns the text of `shownKey`, with elements for the slashes between parts */
 export function renderKey(parts: readonly string[]): HTMLElement {
   const shown = element('bdi', { class: 'key' });
-  const json = JSON.stringify(parts);
-  const isPlain = (part: string) => part === visible(part).normalize().trim();
-  if (keyText(parts) === json || !parts.every(isPlain)) {
-    shown.append(visible(json === json.normalize() ? json : escaped(json, /[\p{M}\u1100-\u11ff]/gu)));
+  const text = shownKey(parts);
+  if (text !== parts.join('/')) {
+    shown.append(text);
     return shown;
   }
   for (const [index, part] of parts.entries()) {
