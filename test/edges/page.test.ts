@@ -9,6 +9,8 @@ import { after, afterEach, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { newToken } from '../../src/deployments/tokens.ts';
+import { SEQ_MAX } from '../../src/journal/line/record.ts';
+import { goneName, segmentName } from '../../src/journal/segments.ts';
 import { type Browser, noBrowser, type Page, startBrowser } from '../support/chromium.ts';
 import { writeDeployments } from '../support/deployments.ts';
 import { freePort, newFolder, type Running, startService } from '../support/program.ts';
@@ -573,6 +575,42 @@ test('a hub lists its devices, the silent one first', options, async (t) => {
   await page.click('#detail a');
   await sees(page, `${COLUMN}('device').join() === 'M\u00fcnchen'`);
   assert.deepEqual(await violationsOf(page), []);
+});
+
+test('numbers of up to 16 digits are shown whole, below their titles', options, async (t) => {
+  const from = async (seq: number, ...args: readonly string[]) => {
+    const data = newFolder(t);
+    writeFileSync(join(data, segmentName(seq)), '');
+    writeFileSync(join(data, goneName({ first: 1, last: seq - 1 }, 'removed')), '');
+    return startService(t, { data, args });
+  };
+  /** The cells of a column that are cut, and those that are not below its title. */
+  const wrongIn = (kind: string) => `[...document.querySelectorAll('.row > .${kind}')].filter((cell) =>
+    cell.scrollWidth > cell.clientWidth || cell.getBoundingClientRect().left !==
+    document.querySelector('#columns .${kind}').getBoundingClientRect().left).map((cell) => cell.innerText)`;
+  const hub = await startService(t);
+  for (const [index, seq] of [999_990, 1_200_000, SEQ_MAX - 8].entries()) {
+    const service = await from(seq, '--forward-to', hub.url, '--name', `device-${index}`);
+    await report(service, [materialization('a'), materialization('b')]);
+    const page = await open(service.url);
+    await sees(page, `${COLUMN}('seq').join() === '${seq + 1},${seq}'`);
+    assert.deepEqual(await page.evaluate(wrongIn('seq')), [], `${seq}`);
+    if (seq < 1_000_000) assert.equal(await page.evaluate(`document.querySelector('.row > .seq').clientWidth`), 60);
+  }
+  const page = await open(`${hub.url}#sources`);
+  await sees(page, `${COLUMN}('seq').includes('9,007,199,254,740,984')`);
+  await sees(page, `${COLUMN}('what').includes('9,007,199,254,740,982')`);
+  for (const kind of ['seq', 'what', 'partition']) assert.deepEqual(await page.evaluate(wrongIn(kind)), [], kind);
+  await page.goto(`${hub.url}#events`);
+  await sees(page, `${COLUMN}('seq').length === 6`);
+  assert.equal(await page.evaluate(`document.querySelector('.row > .seq').clientWidth`), 60, 'as wide as its numbers');
+  await report(
+    hub,
+    Array.from({ length: 12 }, (_, index) => check(index > 0, `check ${index}`)),
+  );
+  await page.goto(`${hub.url}#assets`);
+  await sees(page, `${COLUMN}('what').includes('1 of 12 failed')`);
+  assert.deepEqual(await page.evaluate(wrongIn('what')), []);
 });
 
 test('names from outside are text, and do not reorder the text beside them [edges-page-1]', options, async (t) => {

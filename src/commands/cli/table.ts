@@ -15,7 +15,7 @@ export interface Column {
 
 /**
  * A table that is printed in pages, before the last row is known. A column becomes wider when a later page needs it, and the rows
- * from there on are aligned with each other. On a terminal that is too narrow each value has its own line.
+ * from there on are aligned with each other. Rows that can be read twice are passed to `widen` first, so that all are aligned. On a terminal that is too narrow each value has its own line.
  */
 export class Table {
   readonly #columns: readonly Column[];
@@ -38,15 +38,24 @@ export class Table {
   /** @returns the rows as lines with their newlines; the first call puts the titles before them */
   print(rows: readonly (readonly string[])[]): string {
     if (rows.length === 0) return '';
-    // A cell can have a mebibyte of text. Only the part that can be shown is processed.
-    const lengthMax = STACKED_LINES_MAX * this.#width + NARROWEST;
-    const cells = rows.map((row) => row.map((cell) => printable(cell.slice(0, lengthMax))));
+    const cells = this.#cellsOf(rows);
     const isFirst = this.#isFirst;
     this.#isFirst = false;
     if (this.#isStacked) return this.#stack(cells, isFirst);
     this.#grow(cells, isFirst);
     const titles = this.#columns.map(({ title }) => title);
     return (isFirst ? [titles, ...cells] : cells).map((row) => `${this.#line(row)}\n`).join('');
+  }
+
+  /** Makes the columns as wide as rows need that are printed later, so that these and the rows before them are aligned. */
+  widen(rows: readonly (readonly string[])[]): void {
+    this.#grow(this.#cellsOf(rows), true);
+  }
+
+  #cellsOf(rows: readonly (readonly string[])[]): string[][] {
+    // A cell can have a mebibyte of text. Only the part that can be shown is processed.
+    const lengthMax = STACKED_LINES_MAX * this.#width + NARROWEST;
+    return rows.map((row) => row.map((cell) => printable(cell.slice(0, lengthMax))));
   }
 
   /** One line for each value that is not empty, and an empty line between two rows. */

@@ -6,7 +6,7 @@ import { shownKey } from '../../event/asset-key.ts';
 import { endpoints, findEndpoint } from '../../event/parameters.ts';
 import { continueFrom, NotPossibleError, newIdentity, skip } from '../../forward/by-hand.ts';
 import { type DeadLetter, encodeDeadLetter, isOpen, seqsOf } from '../../forward/ledger/letter.ts';
-import type { LetterState } from '../../forward/ledger/letter-states.ts';
+import type { LetterState, LetterStates } from '../../forward/ledger/letter-states.ts';
 import { readDeadLetters, readLetterStates } from '../../forward/ledger/letters.ts';
 import { isWanted, openIn } from '../../forward/pipe/retry.ts';
 import type { Disk } from '../../journal/disk.ts';
@@ -60,31 +60,46 @@ const columns: readonly Column[] = [
 /** Lists the open letters, or prints the letters of one event, or all, unchanged. @returns 0 @throws Error for a damaged file */
 async function showDead({ disk, name, values: { seq, json }, output }: ForwardAction): Promise<ExitCode> {
   const { columns: width, write } = output.stdout;
-  const isWhole = json || (seq !== undefined && seq.first === seq.last);
+  const isRequested = ({ first, last }: GoneRange) => seq === undefined || (last >= seq.first && first <= seq.last);
+  const states = await readLetterStates(disk, name, limits); // a damaged file is reported before any line
+  if (json || (seq !== undefined && seq.first === seq.last)) {
+    for await (const letter of readDeadLetters(disk, name, limits)) {
+      if (!isRequested(seqsOf(letter))) continue;
+      const text = encodeDeadLetter(letter);
+      if (!(await write(`${width === undefined ? text : printable(text)}\n`))) break;
+    }
+    return exitCodes.done;
+  }
+  const table = new Table(columns, width);
+  // Twice, so that the first row is as wide as the last one, and a large file takes no memory.
+  for await (const rows of openRows(disk, name, states, isRequested)) table.widen(rows);
+  for await (const rows of openRows(disk, name, states, isRequested)) if (!(await write(table.print(rows)))) break;
+  return exitCodes.done;
+}
+
+/** Reads the rows of the table, those of one letter at a time. */
+async function* openRows(
+  disk: Disk,
+  name: string,
+  states: LetterStates,
+  isRequested: (seqs: GoneRange) => boolean,
+): AsyncGenerator<string[][]> {
   const open = new Map<number, LetterState[]>();
-  const states = await readLetterStates(disk, name, limits);
   for (const state of states.all) {
     if (isOpen(state)) open.set(state.at, [...(open.get(state.at) ?? []), state]);
   }
-  const table = new Table(columns, width);
   /** The event by its seq, from its last letter with a line: a later letter might have none. */
   const events = new Map<number, readonly [type: string, key: string]>();
   let at = -1;
   for await (const letter of readDeadLetters(disk, name, limits)) {
     at += 1;
-    const isRequested = ({ first, last }: GoneRange) => seq === undefined || (last >= seq.first && first <= seq.last);
-    if (isWhole && !isRequested(seqsOf(letter))) continue;
     if (letter.line !== undefined && states.of(seqsOf(letter).first) !== undefined) {
       const { type, asset_key: key } = JSON.parse(letter.line);
       events.set(seqsOf(letter).first, [findEndpoint(endpoints, type)?.name ?? type, shownKey(key)]);
     }
-    const rows = (open.get(at) ?? []).filter(isRequested).map((state) => rowOf(letter, state, events.get(state.first)));
-    if (!isWhole && rows.length === 0) continue;
-    const text = encodeDeadLetter(letter);
-    const line = `${width === undefined ? text : printable(text)}\n`;
-    if (!(await write(isWhole ? line : table.print(rows)))) break;
+    const requested = (open.get(at) ?? []).filter(isRequested);
+    if (requested.length > 0) yield requested.map((state) => rowOf(letter, state, events.get(state.first)));
   }
-  return exitCodes.done;
 }
 
 /**

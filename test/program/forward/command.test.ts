@@ -302,6 +302,42 @@ test('dead lists the open letters, and shows all letters of one event with its u
   assert.deepEqual([none.code, none.stdout], [0, '']);
 });
 
+test('the columns of dead are aligned in all rows, whatever follows, in a pipe and on a terminal', async (t) => {
+  const data = await newForwardedFolder(t);
+  const letters = await openLetters(openDisk(data));
+  const append = (first: number, last: number, more: object) =>
+    letters.append({ time: SINCE, outcome: 'refused', reason: 'no', first, last, ...more } as never);
+  const line = (seq: number, key: string) => `${lines[seq - 1]}`.trimEnd().replace(`"a","${seq}"`, `"${key}"`);
+  await append(2, 2, { status: 400, line: line(2, 'k') });
+  await append(3, 3, { outcome: 'in doubt', became: 'given up', line: line(3, 'warehouse') });
+  await append(1_000_000, 9_007_199_254_740_990, { outcome: 'removed' });
+  await append(4, 4, { status: 503, line: line(4, 'a key that is longer'), reason: 'answers 503: and why, at length' });
+  await append(5, 5, { status: 400, line: line(5, 'k') });
+  const { stdout } = await forward(data, 'dead');
+  const starts = ['time', 'outcome', 'status', 'event', 'asset key', 'reason'].map((title) => stdout.indexOf(title));
+  const rows = stdout.trimEnd().split('\n');
+  assert.equal(rows.length, 6, stdout);
+  for (const row of rows)
+    for (const start of starts) if (row.length > start) assert.match(row.slice(start - 2, start), /^ {2}$/, stdout);
+  for (const [at, start] of starts.slice(0, 2).entries())
+    for (const row of rows.slice(1))
+      assert.match(row.slice(start), [/^2026-/, /^(refused|in doubt|removed)/][at]!, stdout);
+  for (const row of rows.slice(1)) assert.match(row.slice(starts.at(-1)), /^(no$|answers)/, stdout);
+  const some = await forward(data, 'dead', '--seq', '5-6');
+  assert.match(
+    some.stdout,
+    /^seq {2}time {17}outcome {3}status {2}event {12}asset key {2}reason\n5 {4}2026-/,
+    'as wide as its rows',
+  );
+  if (noTerminal() !== false) return;
+  const shown = (await onTerminal(['forward', 'dead', 'upstream', '--data', data], 160)).trimEnd().split('\n');
+  assert.deepEqual(
+    [...new Set(shown.map((row) => row.search(/(reason|no|answers.*)\s*$/)))].length,
+    1,
+    shown.join('\n'),
+  );
+});
+
 test('retry without a service sends nothing, and leaves no file behind', async (t) => {
   const data = await newForwardedFolder(t, { state: {} });
   await refuse(data, [2]);

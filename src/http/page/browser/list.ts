@@ -12,6 +12,8 @@ export interface Rows<Item> {
 }
 
 const EXTRA_ROWS = 6;
+/** Columns of numbers, which are shown whole: the style sheet makes them as wide as `--seq` and so on, where they have numbers. */
+const WHOLE = ['seq', 'what', 'partition'];
 
 /** The list of the page. Keys move the active row, which is in `aria-activedescendant`. */
 export class List {
@@ -23,6 +25,8 @@ export class List {
   /** The existing elements with their items. */
   #shown: { readonly item: unknown; readonly id: string; readonly row: HTMLElement }[] = [];
   #first = 0;
+  /** The most characters of a cell since the reset, by column of `WHOLE`. */
+  readonly #widths = new Map<string, number>();
   #activeId = '';
   #openId = '';
   #frame = 0;
@@ -120,6 +124,8 @@ export class List {
     this.#list.style.setProperty('--row', `${this.#rowPx}px`);
     this.#rows.style.height = `${this.#source.count * this.#rowPx}px`;
     this.#rows.replaceChildren();
+    this.#widths.clear();
+    for (const column of WHOLE) document.body.style.removeProperty(`--${column}`);
     this.#shown = [];
     this.#later();
   }
@@ -147,6 +153,7 @@ export class List {
       if (one === undefined) {
         const id = this.#source.idOf(item);
         const row = element('div', { class: 'row', role: 'option' }, ...this.#source.cells(item));
+        this.#widen(row);
         one = { item, id, row };
       }
       one.row.style.transform = `translateY(${index * rowPx}px)`;
@@ -164,6 +171,15 @@ export class List {
     if (active === undefined) this.#list.removeAttribute('aria-activedescendant');
     else this.#list.setAttribute('aria-activedescendant', active.row.id);
     if (end === count) this.#onBottom();
+  }
+
+  #widen(row: HTMLElement): void {
+    for (const column of WHOLE) {
+      const { length } = row.querySelector(`.${column}`)?.textContent ?? '';
+      if (length <= (this.#widths.get(column) ?? 0)) continue;
+      this.#widths.set(column, length);
+      document.body.style.setProperty(`--${column}`, `${length}ch`);
+    }
   }
 
   #updateMarks({ id, row }: { readonly id: string; readonly row: HTMLElement }): void {
