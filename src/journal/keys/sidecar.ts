@@ -19,11 +19,10 @@ import { crc32 } from 'node:zlib';
 import type { Limits } from '../../config/limits.ts';
 import { type Disk, unlessAbsent } from '../disk.ts';
 import { clearName, renameOver, writeFile } from '../file-io.ts';
-import { checkLine, readForm } from '../line/chain.ts';
-import { forEachLine } from '../line/lines.ts';
 import { idempotencyKeyOf, timeOf } from '../line/members.ts';
 import type { ChainPosition } from '../line/record.ts';
 import { lastLine } from '../open/scan.ts';
+import { type OnWalkedLine, walkSegment } from '../open/walk.ts';
 import { type SegmentName, segmentName, sidecarName } from '../segments.ts';
 import { type Entry, type HashKey, KeyTable, OFFSET_MAX } from './table.ts';
 
@@ -238,37 +237,24 @@ export async function scanKeys(
   { name, firstSeq }: SegmentName,
   endSeq: number,
   collector: KeyCollector,
-  { bytesMax, lineBytesMax }: { readonly bytesMax: number; readonly lineBytesMax: number },
+  { bytesMax, ...limits }: Pick<Limits, 'lineBytesMax'> & { readonly bytesMax: number },
 ): Promise<KeyScan> {
   const size = await disk.size(name);
   const from = Math.max(0, size - bytesMax);
   const isFromStart = from === 0;
-  // Unknown in the middle of a file: there the chain starts with the first whole line, which is not verified.
-  let chain: ChainPosition | undefined = isFromStart ? { seq: firstSeq, crc: 0 } : undefined;
   let isGood = isFromStart;
-  let lines = 0;
   let firstReadSeq = endSeq;
-  let lastSeq = 0;
-  const { carriedBytes } = await forEachLine(
-    disk.read(name, from, size),
-    lineBytesMax,
-    (bytes, start, end, lineEnd) => {
-      lines += 1;
-      if (lines === 1 && !isFromStart) return; // most likely a part of a line
-      const check = chain === undefined ? undefined : checkLine(bytes, start, end, chain);
-      const form = readForm(bytes, start, end);
-      isGood &&= check?.kind === 'good';
-      chain = check?.kind === 'good' ? check.chain : undefined;
-      if (form === undefined) return;
-      const isNext = chain !== undefined || (form.seq >= firstSeq && form.seq > lastSeq && form.seq < endSeq);
-      if (!isNext) return;
-      chain ??= { seq: form.seq + 1, crc: form.crc };
-      lastSeq = form.seq;
-      firstReadSeq = Math.min(firstReadSeq, form.seq);
-      collector.addLine(bytes, start, end, form.seq, from + lineEnd - (end - start));
-    },
-  );
-  const file = isGood && carriedBytes === 0 && chain !== undefined ? { firstSeq, bytes: size, chain } : undefined;
+  let chain: ChainPosition = { seq: firstSeq, crc: 0 };
+  const take: OnWalkedLine = (bytes, start, end, after, offset) => {
+    chain = after;
+    const seq = chain.seq - 1;
+    firstReadSeq = Math.min(firstReadSeq, seq);
+    collector.addLine(bytes, start, end, seq, offset);
+  };
+  await walkSegment(disk, name, { bytes: from, lines: 0, chain }, limits, take, () => {
+    isGood = false;
+  });
+  const file = isGood ? { firstSeq, bytes: size, chain } : undefined;
   return { collector, isFromStart, bytes: size - from, firstSeq: firstReadSeq, file };
 }
 

@@ -11,8 +11,8 @@ import { rechain } from '../line/chain.ts';
 import { LineCutter } from '../line/lines.ts';
 import { removeCleanStop } from '../open/clean-stop.ts';
 import { type Finding, type FindingKind, findingsIn } from '../open/recovery.ts';
+import { type OnWalkedLine, walkSegment } from '../open/walk.ts';
 import { afterGone, type GoneRange, goneName, type SegmentName, segmentName } from '../segments.ts';
-import { followDamage } from './damage.ts';
 import type { Verdict, VerifiedSegment } from './verify.ts';
 
 /** What a repair does. Without files, runs and lost events it does nothing. */
@@ -234,8 +234,10 @@ async function findStretches(
     return at < others.length && others[at]!.firstSeq <= seq;
   };
   const stretches: Stretch[] = [];
-  const takeGood = (seq: number, start: number, end: number) => {
+  const onGood: OnWalkedLine = (_bytes, lineStart, lineEnd, chain, start) => {
+    const seq = chain.seq - 1;
     if (isElsewhere(seq)) return;
+    const end = start + lineEnd - lineStart + 1;
     const last = stretches.at(-1);
     const isNext = last?.end === start && last.lastSeq + 1 === seq;
     if (isNext) stretches[stretches.length - 1] = { ...last, end, lastSeq: seq };
@@ -247,7 +249,7 @@ async function findStretches(
       );
   };
   const from = { bytes: 0, lines: 0, chain: { seq: firstSeq, crc: 0 } };
-  return { stretches, badAfter: await followDamage(disk, name, from, limits, takeGood, () => {}) };
+  return { stretches, badAfter: await walkSegment(disk, name, from, limits, onGood, () => {}) };
 }
 
 /** @param stretches in the order of their seqs */

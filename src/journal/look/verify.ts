@@ -8,8 +8,8 @@ import { readTime } from '../line/members.ts';
 import { type LastStop, readLastStop } from '../open/clean-stop.ts';
 import { type Finding, findingsIn, findingsInLast, findJoinFlaws, findMissingFiles } from '../open/recovery.ts';
 import { lastLine, type Scan, scanSegment } from '../open/scan.ts';
+import { type BadRange, walkSegment } from '../open/walk.ts';
 import { afterGone, type Contents, contentsOf, type GoneRange, type SegmentName } from '../segments.ts';
-import { type BadRange, followDamage } from './damage.ts';
 
 /** What `verify` found in a journal. */
 export interface Verdict extends Contents {
@@ -159,7 +159,7 @@ async function verdictOf(
     const isDamaged = findings.some(({ file, decision }) => file === segment.name && decision === 'refuse');
     if (segment.scan.flaw === undefined || !isDamaged) continue;
     let goodLines = 0;
-    const takeGood = () => {
+    const onGood = () => {
       goodLines += 1;
     };
     const onBad = (range: BadRange) => {
@@ -167,7 +167,7 @@ async function verdictOf(
       account.badLines += range.lines;
       if (account.badRanges.length < limits.damageReportsMax) account.badRanges.push(range);
     };
-    await followDamage(disk, segment.name, segment.scan, limits, takeGood, onBad).catch(unlessAbsent(0));
+    await walkSegment(disk, segment.name, segment.scan, limits, onGood, onBad).catch(unlessAbsent(0));
     account.goodLines += goodLines;
   }
   const filled = segments.filter(({ scan }) => scan.lines > 0);

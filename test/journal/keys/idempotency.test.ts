@@ -419,10 +419,15 @@ test('the keys of good lines in a damaged closed file are known, and no sidecar 
   for (const key of keys) await first.append(event(key));
   await first.journal.close();
   const bytes = disk.bytes(FIRST) as Buffer;
-  bytes.write('X', bytes.indexOf('"idempotency_key":"k1"') + 20);
+  for (const key of ['k1', 'k2']) bytes.write('X', bytes.indexOf(`"idempotency_key":"${key}"`) + 20);
   disk.drop(sidecarName(1));
   const second = await open(disk, SMALL);
   for (const key of ['k3', 'k4', 'k11']) assert.deepEqual(await second.append(event(key)), REPLAYED, key);
+  assert.deepEqual(
+    await second.append(event('kX')),
+    RECORDED,
+    'the key of a bad line is not known, also after a bad line',
+  );
   await second.journal.close();
   assert.equal(disk.bytes(sidecarName(1)), undefined);
 });

@@ -1,10 +1,14 @@
-/** Follows a damaged file as readers do, for `verify` and `repair`: so all agree about where damage is. */
+/**
+ * Follows a file over its bad lines as readers do, for `verify`, `repair` and idempotency keys: so all agree about which lines are
+ * good.
+ */
 
 import type { Limits } from '../../config/limits.ts';
 import type { ReadableDisk } from '../disk.ts';
 import { ChainFollower } from '../line/chain.ts';
 import { forEachLine } from '../line/lines.ts';
-import type { Scan } from '../open/scan.ts';
+import type { ChainPosition } from '../line/record.ts';
+import type { Scan } from './scan.ts';
 
 /** A range of adjacent bad lines. */
 export interface BadRange {
@@ -18,25 +22,28 @@ export interface BadRange {
   readonly lines: number;
 }
 
-/** @param start of its bytes in the file. @param end of them: the byte after its newline */
-export type TakeGood = (seq: number, start: number, end: number) => void;
+/**
+ * Called with a good line, as `OnGoodLine` of `scan.ts`.
+ * @param chain the position after it
+ */
+export type OnWalkedLine = (bytes: Buffer, start: number, end: number, chain: ChainPosition, offset: number) => void;
 
 /**
  * Reads a file from `from` on. A line after bad ones is good if its crc is seeded with that of an earlier line.
- * @param from where the lines before it are good
+ * @param from where the lines before it are good; in the middle of a file, without lines before it, its first line is bad
  * @param onBad called with each range of bad lines, after its last line
  * @returns the number of bad lines after the last good one, without empty ones: each may have been an event
  * @throws the error of a system call
  */
-export async function followDamage(
+export async function walkSegment(
   disk: ReadableDisk,
   file: string,
   from: Pick<Scan, 'bytes' | 'lines' | 'chain'>,
   { lineBytesMax }: Pick<Limits, 'lineBytesMax'>,
-  takeGood: TakeGood,
+  onGood: OnWalkedLine,
   onBad: (range: BadRange) => void,
 ): Promise<number> {
-  const follower = new ChainFollower(from.chain, from.bytes === 0);
+  const follower = new ChainFollower(from.chain, from.lines === 0);
   let [line, byte] = [from.lines + 1, from.bytes];
   let bad: BadRange | undefined;
   let badAfter = 0;
@@ -54,7 +61,7 @@ export async function followDamage(
       if (found.kind === 'resumed') onBad(rangeHere(found.problem));
       bad = undefined;
       badAfter = 0;
-      takeGood(found.chain.seq - 1, byte, next);
+      onGood(bytes, start, end, found.chain, byte);
     }
     byte = next;
     line += 1;
