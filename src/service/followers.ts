@@ -13,13 +13,10 @@
 
 import type { AllAssets } from '../assets/all-assets.ts';
 import { journalFolder } from '../config/config.ts';
-import type { JournalOptions } from '../journal/options.ts';
 import type { DataFolder } from './folder.ts';
 import type { Peers } from './peers.ts';
+import type { Following } from './recording.ts';
 import type { Setup } from './setup.ts';
-
-/** What the parts of a service add to the options of a journal. */
-export type Following = Pick<JournalOptions, 'followers' | 'heldBack' | 'onRefused'>;
 
 /**
  * @param assets undefined if no client may read, no asset is watched, and no hook can need them

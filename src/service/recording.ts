@@ -2,10 +2,10 @@
 
 import type { AppParts } from '../http/app.ts';
 import type { Door } from '../journal/lock/protocol.ts';
+import type { JournalOptions } from '../journal/options.ts';
 import type { IsToken } from '../telemetry/masked.ts';
 import type { Refusals } from '../telemetry/refusals.ts';
 import type { DataFolder } from './folder.ts';
-import type { Following } from './followers.ts';
 
 /** Records reports into the one journal of a local service, or into a journal for each deployment. */
 export interface Recording extends Pick<AppParts, 'findRecorder' | 'findReadable' | 'tokenHeaders'> {
@@ -50,6 +50,9 @@ export interface Recording extends Pick<AppParts, 'findRecorder' | 'findReadable
   /** Resolves after the last write to the folder. Never rejects. */
   close(): Promise<void>;
 }
+
+/** What the parts of a service add to the options of a journal: see `followingOf`. */
+export type Following = Pick<JournalOptions, 'followers' | 'heldBack' | 'onRefused'>;
 
 /** The journals of a recording. */
 export interface RecordedJournals {
