@@ -150,9 +150,8 @@ export const limits = {
   /** After an outage of this length, the first event waits a random time of up to `forwardSpreadMsMax`, and the rate starts at 1/s. */
   forwardOutageMs: 60_000,
   forwardSpreadMsMax: 30_000,
-  /** The longest time, and the number of events, for which the cursor of a hub is not synced: the hub says itself what it has. */
-  forwardSyncMs: 10_000,
-  forwardSyncEventsMax: 1_000,
+  /** The shortest time between two saves of the cursor of a hub, which says itself what it has. */
+  forwardSaveMs: 10_000,
   /** Time after a request to a hub for which events gather unless `lingerMs` says otherwise, and their number at which they are read. */
   forwardLingerMs: 1_000,
   forwardLingerEventsMax: 64,

@@ -309,10 +309,10 @@ export class Forwarder {
     return this.#hasChanged();
   }
 
-  /** While a pipe does something, the next checks are soon: its state file is behind it by up to `forwardStateMs`, a cursor by `forwardSyncMs`. */
+  /** While a pipe does something, the next checks are soon: its state file is behind it by up to `forwardStateMs`, a cursor by `forwardSaveMs`. */
   #hasChanged(): boolean {
     const { progress, limits } = this.#options;
-    const { forwardCheckMs, forwardStateMs, forwardSyncMs } = limits;
+    const { forwardCheckMs, forwardStateMs, forwardSaveMs } = limits;
     const nowMs = performance.now();
     const text = JSON.stringify([...this.#pipes()].map(({ status }) => ({ ...status, lag_seconds: null })));
     if (text !== this.#found.text) {
@@ -320,7 +320,7 @@ export class Forwarder {
       // Each write has checked the lock of its journal.
       if (nowMs - progress.recordedMs > forwardCheckMs) this.#options.onChange?.();
     }
-    return nowMs - this.#found.changedMs <= Math.max(forwardStateMs, forwardSyncMs) + forwardCheckMs;
+    return nowMs - this.#found.changedMs <= Math.max(forwardStateMs, forwardSaveMs) + forwardCheckMs;
   }
 
   async #checkOne(deployment: Deployment, journal: JournalPipes): Promise<void> {

@@ -2,9 +2,8 @@
  * How far one destination of a journal is, as the pipe knows it: `forward-<name>.cursor`.
  *
  * The file has three slots of 512 bytes, one sector each, which are written in place, so that a full disk already has the space. The
- * valid slot with the largest number counts. Saves use the first two. A save never overwrites the slot that was synced last, so a power
- * cut during a save leaves that value; saves without a sync overwrite the other slot again and again. A start copies the value that it
- * finds into the third slot, since that value might not be durable, and then only the older slot is.
+ * valid slot with the largest number counts. Saves use the first two in turn, so a power cut during a save leaves the value before it.
+ * A start copies the value that it finds into the third slot: that value might not be durable, and then only the older slot is.
  */
 
 import { createHash } from 'node:crypto';
@@ -65,8 +64,6 @@ export class Cursor {
   readonly #file: SlotFile;
   /** Number of the last slot that was written, which says where it is as well; undefined if none is valid. */
   #number: number | undefined;
-  /** Number of the slot that was synced last. */
-  #syncedNumber: number | undefined;
   /** Whether the file that says that the destination is not new is durable. */
   #isKnown = false;
 
@@ -74,7 +71,7 @@ export class Cursor {
     this.#disk = disk;
     this.#name = name;
     this.#file = file;
-    this.#number = this.#syncedNumber = number;
+    this.#number = number;
   }
 
   /**
@@ -104,7 +101,7 @@ export class Cursor {
    * @throws the error of a system call, or RangeError for an id that is too long for a slot
    */
   async save(value: CursorValue): Promise<void> {
-    const number = this.#nextNumber;
+    const number = this.#number === undefined ? 0 : this.#number + 1;
     const slot = encode(value, number);
     // The first save takes the space of all slots.
     const bytes = number === 0 ? Buffer.concat([slot, Buffer.alloc(FILE_BYTES - SLOT_BYTES)]) : slot;
@@ -116,24 +113,8 @@ export class Cursor {
       await this.#file.writeUnsynced(Buffer.alloc(bytes.length), position).catch(() => {}); // the first error is reported
       throw error;
     }
-    this.#number = this.#syncedNumber = number;
-    await this.#know();
-  }
-
-  /**
-   * Saves a value that a power cut might replace by the one that was saved durably last. There has to be one.
-   * @throws as `save`
-   */
-  async saveUnsynced(value: CursorValue): Promise<void> {
-    const number = this.#nextNumber;
-    await this.#file.writeUnsynced(encode(value, number), positionOf(number));
     this.#number = number;
-  }
-
-  /** Its slot is the one that was not synced last. */
-  get #nextNumber(): number {
-    if (this.#number === undefined) return 0;
-    return this.#number + (this.#number === this.#syncedNumber ? 1 : 2);
+    await this.#know();
   }
 
   /** Closes the file. */

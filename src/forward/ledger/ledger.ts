@@ -5,9 +5,9 @@
  * Order of durability: a dead letter before the cursor that passes its event. If an event that is sent twice is recorded twice, the
  * cursor says that the event is being sent before the event is.
  *
- * The cursor of a hub is a cache of what the hub says whenever it is asked, so it is synced at intervals. What a power cut takes of it
- * has to change nothing: it is synced before retention removes what it passes, and before it says less, another kind, or for the first
- * time that the hub took an event.
+ * The cursor of a hub is a cache of what the hub says whenever it is asked, so it lives in memory and is saved at intervals. What a
+ * crash takes of it has to change nothing: it is saved before retention removes what it passes, and before it says less, another kind,
+ * or for the first time that the hub took an event.
  *
  * A ledger outlives its pipe: a destination whose settings change gets a new pipe and keeps its ledger, and retention names what it
  * removes also after forwarding has ended.
@@ -33,7 +33,7 @@ export interface LedgerOptions {
   readonly name: string;
   /** How large the file of the dead letters may become: see `LetterLimits`. */
   readonly letterBytesMax: number;
-  readonly limits: Pick<Limits, 'lineBytesMax' | 'forwardTakenMax' | 'forwardSyncMs' | 'forwardSyncEventsMax'>;
+  readonly limits: Pick<Limits, 'lineBytesMax' | 'forwardTakenMax' | 'forwardSaveMs'>;
   /** With the name of the destination. */
   readonly notices: Notices;
 }
@@ -66,11 +66,9 @@ export class Ledger {
   #cursor: Cursor | undefined;
   /** For each save of the cursor: retention has it synced beside the pipe. */
   readonly #saving = new Mutex();
-  /** What the file of the cursor says durably; undefined until the cursor is known. */
-  #synced: CursorValue | undefined;
-  #syncedMs = Number.NEGATIVE_INFINITY;
-  /** What it says since then without a sync, and when that began; undefined if nothing. */
-  #unsynced: { readonly value: CursorValue; readonly sinceMs: number } | undefined;
+  /** What the file of the cursor says, and when it was saved; undefined until the cursor is known. */
+  #saved: CursorValue | undefined;
+  #savedMs = Number.NEGATIVE_INFINITY;
   /** Whether the destination has said how far it is since the ledger was opened. */
   #isHeard = false;
   /** As the cursor on the disk had it before it was opened. */
@@ -84,15 +82,15 @@ export class Ledger {
     this.#options = options;
   }
 
-  /** How far the destination is. The file of the cursor might have an earlier value, and the disk one before that. */
+  /** How far the destination is. The file of the cursor might have an earlier value. */
   get value(): CursorValue {
     return this.#value;
   }
 
   /** The first seq that the destination might still need, by its own answers or the cursor on the disk; 1 until the cursor is known. */
   get floorSeq(): number {
-    if (this.#synced === undefined) return this.#foundSeq + 1;
-    return (this.#isCache ? this.#value : this.#synced).seq + 1;
+    if (this.#saved === undefined) return this.#foundSeq + 1;
+    return (this.#isCache ? this.#value : this.#saved).seq + 1;
   }
 
   /** The last seq that is settled, as far as it is known. */
@@ -102,7 +100,7 @@ export class Ledger {
 
   /** Whether it is known how far the destination is. */
   get isKnown(): boolean {
-    return this.#synced !== undefined;
+    return this.#saved !== undefined;
   }
 
   /** The kind as which the destination is asked until it has answered. */
@@ -137,14 +135,14 @@ export class Ledger {
    * @throws the error of a system call
    */
   async open({ to }: DestinationSettings, firstSeq: () => number | Promise<number>): Promise<void> {
-    if (this.#cursor !== undefined && this.#synced !== undefined) return;
+    if (this.#cursor !== undefined && this.#saved !== undefined) return;
     const { disk, name, notices } = this.#options;
     await this.#mutex.run(() => this.#openLetters());
     await this.#cursor?.close();
     this.#cursor = undefined;
     const opened = await Cursor.open(disk, name);
     this.#cursor = opened.cursor;
-    this.#synced = this.#unsynced = undefined;
+    this.#saved = undefined;
     this.#isHeard = false;
     this.doubts.clear();
     this.namedSeq = 0;
@@ -163,7 +161,7 @@ export class Ledger {
       if (value.to !== '' && value.to !== url)
         notices.info('the destination has another URL and continues', { seq: value.seq, to: url });
       this.#value = { ...value, kind: value.kind ?? kind, to: url };
-      this.#synced = value; // last: until then all of this is repeated after an error
+      this.#saved = value; // last: until then all of this is repeated after an error
       return;
     }
     this.#value = { seq: 0, id: null, sending: undefined, kind, to: url };
@@ -187,55 +185,42 @@ export class Ledger {
   /** Saves a value durably, in memory after the disk. @throws the error of a system call; then it may be called again */
   #save(value: CursorValue): Promise<void> {
     return this.#saving.run(async () => {
-      await this.#sync(value);
+      await this.#write(value);
       this.#value = value;
     });
   }
 
-  async #sync(value: CursorValue): Promise<void> {
-    const isSynced = this.#unsynced === undefined && this.#synced !== undefined && isSame(value, this.#synced);
-    if (!isSynced) {
+  async #write(value: CursorValue): Promise<void> {
+    if (this.#saved === undefined || !isSame(value, this.#saved)) {
       await this.#cursor?.save(value);
-      this.#syncedMs = performance.now();
+      this.#savedMs = performance.now();
     }
-    this.#synced = value;
-    this.#unsynced = undefined;
+    this.#saved = value;
   }
 
-  /** Saves a value that the destination says again when it is asked: durably if it is time. @throws as `#save` */
+  /** Keeps a value that the destination says again when it is asked, and saves it if a crash may not take it. @throws as `#save` */
   #cache(value: CursorValue): Promise<void> {
-    if (!this.#isCache || this.#mustSync(value)) return this.#save(value);
+    const isFirst = this.#saved === undefined || this.#saved.id === null;
+    if (!this.#isCache || isFirst) return this.#save(value);
     return this.#saving.run(async () => {
-      const { value: before, sinceMs } = this.#unsynced ?? { value: this.#synced!, sinceMs: performance.now() };
-      if (!isSame(value, before)) {
-        await this.#cursor?.saveUnsynced(value);
-        this.#unsynced = { value, sinceMs };
-      }
       this.#value = value;
     });
   }
 
-  /** Whether a power cut may not leave the synced value in place of this one, with a later event. */
-  #mustSync({ seq }: CursorValue): boolean {
-    const synced = this.#synced;
-    if (synced === undefined || synced.id === null || this.#isOld) return true;
-    return seq - synced.seq >= this.#options.limits.forwardSyncEventsMax;
+  get #isSaved(): boolean {
+    return this.#saved !== undefined && isSame(this.#value, this.#saved);
   }
 
-  get #isOld(): boolean {
-    const { sinceMs = Number.POSITIVE_INFINITY } = this.#unsynced ?? {};
-    return performance.now() - sinceMs >= this.#options.limits.forwardSyncMs;
+  /** Saves a cursor that has moved, if the last save was some time ago. @throws the error of a system call; then it may be called again */
+  async saveIfDue(): Promise<void> {
+    const isDue = performance.now() - this.#savedMs >= this.#options.limits.forwardSaveMs;
+    if (isDue && this.isKnown && !this.#isSaved) await this.#saveNow();
   }
 
-  /** Syncs a cursor that was saved without a sync some time ago. @throws the error of a system call; then it may be called again */
-  async syncIfOld(): Promise<void> {
-    if (this.#isOld) await this.#syncNow();
-  }
-
-  /** Makes the value durable, also one whose save failed. @throws the error of a system call */
-  #syncNow(): Promise<void> {
+  /** Makes the value durable beside the pipe, also one whose save failed. @throws the error of a system call */
+  #saveNow(): Promise<void> {
     return this.#saving.run(async () => {
-      if (this.#synced !== undefined) await this.#sync(this.#value);
+      if (this.isKnown) await this.#write(this.#value);
     });
   }
 
@@ -290,8 +275,8 @@ export class Ledger {
 
   /** @returns for how long a position that passed only unwanted events is not worth a sync yet, in milliseconds */
   unwantedWaitMs(everyMs: number): number {
-    if (this.#value === this.#synced || this.#synced?.sending !== undefined) return 0;
-    return Math.max(0, this.#syncedMs + everyMs - performance.now());
+    if (this.#value === this.#saved || this.#saved?.sending !== undefined) return 0;
+    return Math.max(0, this.#savedMs + everyMs - performance.now());
   }
 
   /**
@@ -398,9 +383,8 @@ export class Ledger {
   async #durableCursor(): Promise<CursorState> {
     const { disk, name } = this.#options;
     const cursor = await readCursor(disk, name);
-    if (this.#cursor !== undefined) await this.#syncNow();
-    else if (cursor.kind === 'found' && (this.#unsynced !== undefined || !this.isKnown))
-      await (await Cursor.open(disk, name)).cursor.close();
+    if (this.#cursor !== undefined) await this.#saveNow();
+    else if (cursor.kind === 'found' && !this.#isSaved) await (await Cursor.open(disk, name)).cursor.close();
     return cursor;
   }
 
@@ -437,8 +421,8 @@ export class Ledger {
    */
   async close(isSettled: boolean): Promise<void> {
     try {
-      if (this.#cursor === undefined || this.#synced === undefined) return;
-      await this.#save(isSettled ? this.#settled : { ...this.#value, sending: this.#synced.sending });
+      if (this.#cursor === undefined || this.#saved === undefined) return;
+      await this.#save(isSettled ? this.#settled : { ...this.#value, sending: this.#saved.sending });
       if (isSettled) await this.#closeTaken();
     } finally {
       const cursor = this.#cursor;

@@ -251,7 +251,7 @@ export class Pipe implements SendingContext {
     // It might wait for another token or CA.
     else if (this.status.state === 'stopped' && (await this.#destination?.opened.haveFilesChanged(traffic.closing)))
       this.tryNow();
-    await ledger.syncIfOld().catch(this.#warnOfCursor);
+    await ledger.saveIfDue().catch(this.#warnOfCursor);
     if (this.#source !== '') this.#stale?.check();
     await this.#stateFile.write();
   }

@@ -120,22 +120,6 @@ for (const when of ['at a start', 'in a save', 'in a save before SIGKILL'] as co
   });
 }
 
-test('saves without a sync leave the synced value to a power cut, and are found without one [cursor-6]', async () => {
-  const disk = await saved(new SimulatedDisk(), 4);
-  const { cursor } = await Cursor.open(disk, 'hub');
-  for (const synced of [10, 20, 31]) {
-    await cursor.save(at(synced));
-    for (let seq = synced + 1; seq < synced + 4; seq += 1) {
-      await cursor.saveUnsynced(at(seq));
-      assert.deepEqual(await readCursor(disk, 'hub'), { kind: 'found', value: at(seq) });
-      for (const after of everyRemains(disk)) {
-        const found = await readCursor(after, 'hub');
-        assert.ok(found.kind === 'found' && [synced, seq].includes(found.value.seq), JSON.stringify(found));
-      }
-    }
-  }
-});
-
 test('a missing cursor is lost if its destination was sent to, and new for another destination', async () => {
   const disk = await saved(new SimulatedDisk(), 2);
   await disk.remove(NAME);
