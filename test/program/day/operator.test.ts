@@ -150,3 +150,29 @@ test('a device forwards to a hub, and again after both were killed and started',
   );
   for (const { endInput } of [device, hub]) assert.equal((await endInput()).code, 0);
 });
+
+test('commands ask a running service, each over the lock of its folder', async (t) => {
+  const hub = await serve(t, []);
+  const device = await serve(t, ['--forward-to', hub.url]);
+  for (const name of ['a', 'b']) assert.equal(await report(device, name), 200);
+  await eventually('all events are at the hub', () => eventsIn(hub.data).length === 2);
+  const told = async (...args: readonly string[]) => {
+    const { code, stdout, stderr } = await runWithin(60_000, args);
+    assert.equal(code, 0, `${args.join(' ')}: ${stderr}`);
+    return stdout;
+  };
+  const status = JSON.parse(await told('forward', 'status', '--json', '--data', device.data)).destinations[0];
+  assert.deepEqual([status.state, status.seq, status.dead_letters], ['idle', 2, 0]);
+  assert.equal(await told('forward', 'retry', '--data', device.data), '0 of 0 were accepted\n');
+  assert.equal(await told('assets', 'forget', 'a', '--data', hub.data), '1 asset is forgotten; its events stay\n');
+  assert.doesNotMatch(await told('assets', '--data', hub.data), /"a"/);
+  const { id } = JSON.parse(await told('sources', '--json', '--data', hub.data));
+  assert.equal(await told('sources', 'forget', id, '--data', hub.data), `${id} is forgotten; its events stay\n`);
+  const nothing = await runWithin(60_000, ['forward', 'skip', '--seq', '1', '--data', device.data]);
+  assert.equal(nothing.code, 4, nothing.stderr);
+  assert.deepEqual(
+    readdirSync(hub.data).filter((name) => name.startsWith('.ask-')),
+    [],
+  );
+  for (const { endInput } of [device, hub]) assert.equal((await endInput()).code, 0);
+});
