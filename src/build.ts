@@ -10,10 +10,9 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type BuildOptions, build, type Plugin } from 'esbuild';
 import { exitCodes } from './config/exit-codes.ts';
-import { limits } from './config/limits.ts';
+import { startService } from './embed.ts';
 import { packPage } from './http/page/build.ts';
 import { eventSchema } from './journal/line/line-schema.ts';
-import { makeContract } from './service/contract.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const dist = join(root, 'dist');
@@ -122,12 +121,13 @@ function writeTypes(): void {
   rmSync(types, { recursive: true });
 }
 
-/** Writes the documents for tools: the OpenAPI document of a local service, and the JSON Schema of a journal line. */
-function writeDocuments(): void {
+/** Writes the documents for tools: the OpenAPI document, which a local service serves, and the JSON Schema of a journal line. */
+async function writeDocuments(): Promise<void> {
   const write = (name: string, value: object) =>
     writeFileSync(join(dist, name), `${JSON.stringify(value, undefined, 2)}\n`);
-  const local = { server: 'http://127.0.0.1:3000', tokenHeader: undefined, limits };
-  write('openapi.json', makeContract({ ...local, acceptsKeys: true, strict: false, test: false }));
+  await using service = await startService();
+  const served = (await (await fetch(`${service.url}/openapi.json`)).json()) as object;
+  write('openapi.json', { ...served, servers: [{ url: 'http://127.0.0.1:3000' }] });
   write('event.schema.json', eventSchema());
 }
 
@@ -135,5 +135,5 @@ mkdirSync(dist, { recursive: true });
 await buildServer();
 if (process.argv[2] !== 'server') {
   await buildEmbedded();
-  writeDocuments();
+  await writeDocuments();
 }

@@ -2,6 +2,7 @@
 
 import { BETWEEN_PARTS } from '../event/asset-key.ts';
 import type { By } from '../event/event-time.ts';
+import { integerFrom, listSchema, namedSchema, objectSchema, type Schema, TEXT } from '../event/schema.ts';
 import {
   type Asset,
   blankCheck,
@@ -80,6 +81,23 @@ export interface AssetJson {
   /** The latest result of any check. */
   readonly check?: LatestJson | undefined;
   readonly checks: readonly CheckJson[];
+}
+
+/** @returns the schema of an asset in the reply of `GET /assets` */
+export function assetSchema(): Schema {
+  const [seq, truth] = [integerFrom(1), { type: 'boolean' }];
+  const latest = { count: seq, seq, time: TEXT };
+  const more = { partition: TEXT, data_version: TEXT, source: TEXT, removed: truth };
+  const result = { check_name: TEXT, passed: truth, severity: TEXT };
+  const run = { since_seq: seq, since: TEXT, in_a_row: seq };
+  const one = objectSchema(latest, more);
+  return objectSchema(
+    {
+      asset_key: namedSchema('KeyParts'),
+      checks: listSchema(objectSchema({ ...result, ...latest, ...run }, more)),
+    },
+    { materialization: one, observation: one, check: one },
+  );
 }
 
 interface LatestJson {

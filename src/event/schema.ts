@@ -12,3 +12,26 @@ export function keyPartSchema(): Schema {
 export function orNull(schema: Schema): Schema {
   return { anyOf: [schema, { type: 'null' }] };
 }
+
+export const TEXT: Schema = { type: 'string' };
+
+/** @param required the schemas of the members that are always there, by their names. @param others of those that may be absent */
+export function objectSchema(
+  required: Readonly<Record<string, Schema>>,
+  others: Readonly<Record<string, Schema>> = {},
+): Schema {
+  return { type: 'object', properties: { ...required, ...others }, required: Object.keys(required) };
+}
+
+export function listSchema(items: Schema): Schema {
+  return { type: 'array', items };
+}
+
+export function integerFrom(minimum: 0 | 1): Schema {
+  return { type: 'integer', minimum };
+}
+
+/** @param name of a schema in the components of the OpenAPI document */
+export function namedSchema(name: string): Schema {
+  return { $ref: `#/components/schemas/${name}` };
+}

@@ -29,7 +29,7 @@ import {
 } from './message.ts';
 import { acceptsHtml, checkBodyHeaders, checkExpect, headReader, isGzip, type TokenHeaders } from './request.ts';
 import { type FoundRoute, findRoute, type Prefix, type Right, type Route, type RouteMatch } from './router.ts';
-import { reportRoutesOf, requireRoute, type ServiceRouteParts, serviceRoutesOf } from './routes.ts';
+import { allRoutesOf, reportRoutesOf, requireRoute, type ServiceRouteParts } from './routes.ts';
 
 /** The parts that the steps of a request use. A test can replace each part. */
 export interface AppParts extends ServiceRouteParts {
@@ -122,7 +122,7 @@ class Steps {
     this.#parts = parts;
     this.#readHead = headReader(parts.tokenHeaders, limits);
     const reports = reportRoutesOf(limits, strict);
-    this.#routes = [...serviceRoutesOf(parts), ...reports, ...readings, ...(tests?.routes ?? [])];
+    this.#routes = allRoutesOf(parts, [...reports, ...readings, ...(tests?.routes ?? [])]);
     this.#prefix = { path: parts.pathPrefix, namesDeployment: parts.namesDeployment };
     this.#record = reportRecorder(parts, acks);
     this.#isNewName = oncePerName(limits.oncePerNameMax);

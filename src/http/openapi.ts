@@ -6,13 +6,12 @@ import { eventTimePattern } from '../event/event-time.ts';
 import { batchPath } from '../event/item.ts';
 import { ignoredMembers } from '../event/members.ts';
 import { allParameters, endpoints, type Parameter } from '../event/parameters.ts';
-import { keyPartSchema, orNull, type Schema } from '../event/schema.ts';
+import { keyPartSchema, orNull, type Schema, TEXT } from '../event/schema.ts';
 import { batchTypes } from './batch.ts';
 import { idempotencyKeyPattern } from './idempotency.ts';
 import type { Route } from './router.ts';
 
 const JSON_TYPE = 'application/json';
-const TEXT = { type: 'string' };
 
 export interface OpenApiOptions {
   /** The base of every path: a URL, or only its path, such as `/some/path`. */
@@ -21,31 +20,13 @@ export interface OpenApiOptions {
   readonly lineSchema: Schema;
   /** Name of the token header in hosted mode, such as `Service-Cloud-Api-Token`; undefined otherwise. */
   readonly tokenHeader?: string | undefined;
-  /** Whether `Idempotency-Key` is used; true by default. */
-  readonly acceptsKeys?: boolean;
-  /** Whether a report with an unknown parameter is refused; false by default. */
-  readonly strict?: boolean;
-  /** Further routes, besides reports and the service's own routes. */
-  readonly routes?: readonly DescribedRoute[];
+  /** Whether `Idempotency-Key` is used. */
+  readonly acceptsKeys: boolean;
+  /** Whether a report with an unknown parameter is refused. */
+  readonly strict: boolean;
+  /** All routes of the service; reports have no description of their own. */
+  readonly routes: readonly Route<unknown>[];
   readonly limits: Limits;
-}
-
-/** The description of a route. */
-export interface DescribedRoute extends Pick<Route<unknown>, 'needs' | 'path'> {
-  /** In lower case. */
-  readonly methods: readonly string[];
-  readonly summary: string;
-  readonly description?: string;
-  /** The parameters of its query, by their names. */
-  readonly query?: Readonly<Record<string, { readonly schema: Schema; readonly what?: string }>>;
-  /** Other parameters, such as path parameters, in the form of OpenAPI. */
-  readonly parameters?: readonly Schema[];
-  /** The schema of the body of a PUT or POST, with an example. The media type is JSON by default. */
-  readonly body?: { readonly schema: Schema; readonly example?: unknown; readonly types?: readonly string[] };
-  /** The schemas of its reply by media type, the default first. */
-  readonly content: Readonly<Record<string, Schema>>;
-  /** Its statuses besides the statuses of every route. */
-  readonly also?: readonly (409 | 410)[];
 }
 
 /** @returns an OpenAPI 3.1 document of all routes, for JSON.stringify */
@@ -53,14 +34,13 @@ export function openApi({
   server,
   lineSchema,
   tokenHeader,
-  acceptsKeys = true,
-  strict = false,
-  routes = [],
+  acceptsKeys,
+  strict,
+  routes,
   limits,
 }: OpenApiOptions): Schema {
   const hosted = tokenHeader !== undefined;
   const refused = { ...refusals(hosted, limits), ...(acceptsKeys && KEY_REFUSAL) };
-  const described = { ...refused, ...alsoRefused(routes.flatMap(({ also = [] }) => also)) };
   return {
     openapi: '3.1.1',
     info: {
@@ -73,13 +53,13 @@ export function openApi({
     paths: {
       ...reportPaths({ hosted, acceptsKeys, strict, limits }, responsesOf(refused)),
       ...batchPaths({ hosted, acceptsKeys, strict, limits }, responsesOf(refusals(hosted, limits))),
-      ...describedPaths([...serviceRoutes, ...routes], hosted, limits),
+      ...describedPaths(routes, hosted, limits),
     },
     components: {
       schemas: schemas(lineSchema, limits),
       parameters: { ...requestParameters(), ...(acceptsKeys && { [KEY_HEADER]: keyHeader }) },
       responses: Object.fromEntries(
-        Object.entries(described).map(([status, [when, header]]) => {
+        Object.entries({ ...refused, ...ALSO }).map(([status, [when, header]]) => {
           const headers = header && {
             [header]: { required: true, schema: { type: header === 'Retry-After' ? 'integer' : 'string' } },
           };
@@ -273,66 +253,43 @@ function needing(right: string): Schema[] {
   return [{ token: [right] }, { bearer: [right] }];
 }
 
-const health = {
-  type: 'object',
-  properties: {
-    status: { ...TEXT, enum: ['ok', 'degraded'] },
-    deployments: { type: 'object', additionalProperties: { type: 'string' } },
-    files: { type: 'object', additionalProperties: { type: 'string' } },
-    mode: { ...TEXT, const: 'test' },
-  },
-  required: ['status'],
-};
-
-const serverInfo = { type: 'object', properties: { assetlog_version: TEXT }, required: ['assetlog_version'] };
-
-const serviceRoutes: readonly DescribedRoute[] = (
-  [
-    ['/livez', 'Liveness: whether the process responds', { [JSON_TYPE]: health }],
-    ['/readyz', 'Readiness: whether reports are accepted', { [JSON_TYPE]: health }],
-    ['/server_info', 'Readiness for the probes of Helm charts, with the version', { [JSON_TYPE]: serverInfo }],
-    ['/openapi.json', 'This document', { [JSON_TYPE]: {} }],
-    ['/metrics', 'Metrics in the Prometheus text format', { 'text/plain': TEXT }],
-    ['/', 'The page for browsers, or the paths of the service', { [JSON_TYPE]: { type: 'object' }, 'text/html': TEXT }],
-  ] as const
-).map(([path, summary, content]) => ({ needs: 'nothing', methods: ['get', 'head'], path, summary, content }));
-
-function describedPaths(routes: readonly DescribedRoute[], hosted: boolean, limits: Limits): Schema {
+function describedPaths(routes: readonly Route<unknown>[], hosted: boolean, limits: Limits): Schema {
   const paths: Record<string, Schema> = {};
-  for (const { needs, path, methods, summary, description, ...route } of routes) {
-    const { query = {}, parameters: others = [], body, content, also = [] } = route;
+  for (const { needs, path, methods, bodyTypes, describe } of routes) {
+    if (describe === undefined) continue;
+    const { summary, description, query = {}, parameters = [], body, content, also = [] } = describe();
     const isBelow = hosted && needs !== 'nothing';
+    const rest = parameters.filter((one) => one['in'] === 'path').map(({ name }) => `/{${name}}`);
+    const whole = [path, ...rest].join('');
     const inQuery = Object.entries(query).map(([name, { schema, what }]) => ({
       name,
       in: 'query',
       description: what,
       schema,
     }));
-    const parameters = [...others, ...inQuery];
     const media = Object.fromEntries(Object.entries(content).map(([type, schema]) => [type, { schema }]));
     const operation = (method: string) => ({
-      operationId: `${method}_${path.slice(1).replace(/\W/g, '_') || 'page'}`,
+      operationId: `${method}_${whole.slice(1).replace(/\W/g, '_') || 'page'}`,
       summary,
       description,
-      parameters,
+      parameters: [...parameters, ...inQuery],
       ...(body &&
-        (method === 'put' || method === 'post') && { requestBody: { required: true, content: bodyContent(body) } }),
+        (method === 'put' || method === 'post') && {
+          requestBody: { required: true, content: Object.fromEntries(bodyTypes.map((type) => [type, body])) },
+        }),
       responses: {
         200: { description: 'Done.', content: media },
-        ...responsesOf({ ...refusals(isBelow, limits), ...alsoRefused(also) }),
+        ...responsesOf(refusals(isBelow, limits)),
+        ...Object.fromEntries(also.map((status) => [status, ref('responses', `${status}`)])),
       },
       ...(isBelow && { security: needing(needs) }),
     });
-    paths[`${isBelow ? '/{deployment_name}' : ''}${path}`] = {
+    paths[`${isBelow ? '/{deployment_name}' : ''}${whole}`] = {
       ...(isBelow && { parameters: [ref('parameters', 'deployment_name')] }),
-      ...Object.fromEntries(methods.map((method) => [method, operation(method)])),
+      ...Object.fromEntries(methods.map((method) => method.toLowerCase()).map((method) => [method, operation(method)])),
     };
   }
   return paths;
-}
-
-function bodyContent({ schema, example, types = [JSON_TYPE] }: NonNullable<DescribedRoute['body']>): Schema {
-  return Object.fromEntries(types.map((type) => [type, { schema, example }]));
 }
 
 /** The names of the two forms of a line. */
@@ -444,15 +401,11 @@ const keyHeader = {
 };
 const KEY_REFUSAL: Refusals = { 422: ['The Idempotency-Key was used before, for another event.'] };
 
-/** The statuses that only some of the described routes have. */
-const ALSO: Readonly<Record<409 | 410, Refusals[string]>> = {
+/** The statuses that only some routes have. */
+const ALSO: Refusals = {
   409: ['The events do not follow the last recorded event of their journal; see seq, id and reason.'],
   410: ['The events after after_seq were removed; first_seq is the first available event.'],
 };
-
-function alsoRefused(statuses: readonly (409 | 410)[]): Refusals {
-  return Object.fromEntries(statuses.map((status) => [status, ALSO[status]]));
-}
 
 /** Refusals by status: when the status is sent, and the header that every such reply has. */
 type Refusals = Readonly<Record<string, readonly [when: string, header?: string]>>;

@@ -2,6 +2,7 @@
 
 import { deploymentName } from '../config/config.ts';
 import type { Limits } from '../config/limits.ts';
+import type { Schema } from '../event/schema.ts';
 
 /** The rights of a token: what a client may do with the journal of a deployment. */
 export const rights = ['report', 'read', 'forward'] as const;
@@ -37,6 +38,24 @@ export interface Route<Handler> {
    */
   readonly page?: 'at the root' | 'below any name';
   readonly handler: Handler;
+  /** Called when the OpenAPI document is first requested. Missing for reports, which the document has from their table. */
+  readonly describe?: () => RouteDescription;
+}
+
+/** What the OpenAPI document says of a route, besides its row. */
+export interface RouteDescription {
+  readonly summary: string;
+  readonly description?: string;
+  /** The parameters of its query, by their names. */
+  readonly query?: Readonly<Record<string, { readonly schema: Schema; readonly what?: string }>>;
+  /** Other parameters in the form of OpenAPI. Those of the path follow it, in this order. */
+  readonly parameters?: readonly Schema[];
+  /** The schema of the body of a PUT or POST, with an example. Its media types are `Route.bodyTypes`. */
+  readonly body?: { readonly schema: Schema; readonly example?: unknown };
+  /** The schemas of its reply by media type, the default first. */
+  readonly content: Readonly<Record<string, Schema>>;
+  /** Its statuses besides the statuses of every route. */
+  readonly also?: readonly (409 | 410)[];
 }
 
 /** The result of `findRoute`: a route, or why none matches. */

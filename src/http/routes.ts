@@ -5,6 +5,7 @@ import { batchPath } from '../event/item.ts';
 import type { JsonLimits } from '../event/json-bytes.ts';
 import { nearestName } from '../event/nearest.ts';
 import { endpoints } from '../event/parameters.ts';
+import { objectSchema, type Schema, TEXT } from '../event/schema.ts';
 import { type Metrics, metricsType } from '../telemetry/metrics.ts';
 import { type BatchLimits, batchTypes, reportBatch } from './batch.ts';
 import { reportTo } from './handlers.ts';
@@ -38,21 +39,24 @@ export function reportRoutesOf(limits: BatchLimits, strict: string | undefined):
 export interface ServiceRouteParts {
   /** The reply of `/readyz`. */
   readonly readiness: () => Reply;
-  /** The body of `/openapi.json`, as JSON text. */
-  readonly contract: () => string;
+  /** @returns the body of `/openapi.json`, as JSON text */
+  readonly contract: (routes: readonly Route<Handler>[]) => string;
   readonly metrics: Metrics;
   /** Free space of the disk in bytes; undefined if the system does not report it. */
   readonly freeBytes: () => number | undefined;
   readonly limits: JsonLimits;
 }
 
-/** The service's own routes, which need no token and record nothing. `checkAccess` applies to them too. */
-export function serviceRoutesOf(parts: ServiceRouteParts): readonly Route<Handler>[] {
+/**
+ * @returns all routes of a service: its own ones, which need no token and record nothing, and then the others. `checkAccess`
+ *   applies to all
+ */
+export function allRoutesOf(parts: ServiceRouteParts, others: readonly Route<Handler>[]): readonly Route<Handler>[] {
   const { readiness, contract, metrics, freeBytes } = parts;
   const readBody = bodyReader(parts.limits);
   let document: Reply | undefined; // built on the first request
   const readContract = () => {
-    document ??= { kind: 'document', status: 200, body: Buffer.from(contract()) };
+    document ??= { kind: 'document', status: 200, body: Buffer.from(contract(routes)) };
     return document;
   };
   const serverInfo = () => (readiness().status === 200 ? SERVER_INFO : readiness());
@@ -61,7 +65,13 @@ export function serviceRoutesOf(parts: ServiceRouteParts): readonly Route<Handle
     const body = metrics.render(readiness().status === 200, freeBytes());
     return { kind: 'body', status: 200, body, contentType: metricsType };
   };
-  const readRoute = (path: string, outcome: () => Outcome): Route<Handler> => ({
+  const readRoute = (
+    path: string,
+    outcome: () => Outcome,
+    summary: string,
+    schema: Schema,
+    type = 'application/json',
+  ): Route<Handler> => ({
     needs: 'nothing',
     methods: ['GET', 'HEAD'],
     path,
@@ -73,19 +83,33 @@ export function serviceRoutesOf(parts: ServiceRouteParts): readonly Route<Handle
       readQuery(query);
       return outcome();
     },
+    describe: () => ({ summary, content: { [type]: schema } }),
   });
-  return [
-    readRoute('/livez', () => answer(OK)),
-    readRoute('/readyz', () => answer(readiness())),
-    readRoute('/server_info', () => answer(serverInfo())),
-    readRoute('/openapi.json', () => answer(readContract())),
-    readRoute('/metrics', () => ({ kind: 'later', reply: readMetrics })),
+  const routes: readonly Route<Handler>[] = [
+    readRoute('/livez', () => answer(OK), 'Liveness: whether the process responds', health),
+    readRoute('/readyz', () => answer(readiness()), 'Readiness: whether reports are accepted', health),
+    readRoute('/server_info', () => answer(serverInfo()), PROBED, objectSchema({ assetlog_version: TEXT })),
+    readRoute('/openapi.json', () => answer(readContract()), 'This document', {}),
+    readRoute('/metrics', () => ({ kind: 'later', reply: readMetrics }), METRICS, TEXT, 'text/plain'),
+    ...others,
   ];
+  return routes;
 }
 
 function answer(reply: Reply): Outcome {
   return { kind: 'answer', reply };
 }
+
+const health = objectSchema(
+  { status: { ...TEXT, enum: ['ok', 'degraded'] } },
+  {
+    deployments: { type: 'object', additionalProperties: { type: 'string' } },
+    files: { type: 'object', additionalProperties: { type: 'string' } },
+    mode: { ...TEXT, const: 'test' },
+  },
+);
+const PROBED = 'Readiness for the probes of Helm charts, with the version';
+const METRICS = 'Metrics in the Prometheus text format';
 
 /** Helm charts of the reference probe this path. */
 const SERVER_INFO: Reply = { kind: 'body', status: 200, body: JSON.stringify({ assetlog_version: version }) };

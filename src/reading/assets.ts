@@ -2,13 +2,15 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AllAssets } from '../assets/all-assets.ts';
-import { assetJson } from '../assets/asset-json.ts';
+import { assetJson, assetSchema } from '../assets/asset-json.ts';
 import { type Asset, isAskedFor, keyOf, latestEvent } from '../assets/asset-state.ts';
 import type { Kept } from '../assets/state-file.ts';
 import { endingAfter } from '../config/ending-after.ts';
 import type { Limits } from '../config/limits.ts';
 import { startsWith } from '../event/asset-key.ts';
+import { integerFrom, listSchema, objectSchema } from '../event/schema.ts';
 import { type Handler, type Reply, unavailableRefusal } from '../http/message.ts';
+import type { RouteDescription } from '../http/router.ts';
 import type { GoneRange } from '../journal/segments.ts';
 import type { WatchedFigures } from '../telemetry/metrics.ts';
 import type { ReadableJournals, ReadingParts, SharedByReadings } from './journals.ts';
@@ -23,7 +25,7 @@ import {
   parametersReader,
   type QueryTable,
 } from './query.ts';
-import { listReply } from './texts.ts';
+import { listContent, listReply } from './texts.ts';
 
 interface AssetsQuery {
   readonly key_prefix: readonly string[] | undefined;
@@ -35,7 +37,7 @@ interface AssetsQuery {
   readonly sort: 'key' | 'state';
 }
 
-export function assetsParameters({ readAssetsMax }: Pick<Limits, 'readAssetsMax'>): QueryTable<AssetsQuery> {
+function assetsParameters({ readAssetsMax }: Pick<Limits, 'readAssetsMax'>): QueryTable<AssetsQuery> {
   return {
     key_prefix: described('only assets whose key begins with these parts', keyParameter),
     key_begins_with: described('the same, whose last part may be incomplete', keyStartParameter),
@@ -47,6 +49,17 @@ export function assetsParameters({ readAssetsMax }: Pick<Limits, 'readAssetsMax'
       'by state: errors first, then warnings, then the longest silent',
       choiceParameter(['key', 'state']),
     ),
+  };
+}
+
+/** @returns the description of `GET /assets` */
+export function describeAssets(limits: Pick<Limits, 'readAssetsMax'>): RouteDescription {
+  const range = objectSchema({ first: integerFrom(1), last: integerFrom(1) });
+  const missing = { since_seq: integerFrom(1), unseen: listSchema(range), refused: integerFrom(1) };
+  return {
+    summary: 'Read the state of each asset',
+    query: assetsParameters(limits),
+    content: listContent('assets', assetSchema(), missing),
   };
 }
 

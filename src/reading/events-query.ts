@@ -3,8 +3,10 @@
 import type { Limits } from '../config/limits.ts';
 import type { JsonLimits } from '../event/json-bytes.ts';
 import { lineTimeFrom, type Moment, timeAt } from '../event/moment.ts';
+import { integerFrom, listSchema, namedSchema, objectSchema, TEXT } from '../event/schema.ts';
 import { allSearches, type Filter, type QueryName, type SearchKind } from '../event/search.ts';
 import { type HandlerRequest, quotingRefusal, Refusal, shown } from '../http/message.ts';
+import type { RouteDescription } from '../http/router.ts';
 import { acceptedType, linesType } from './accept.ts';
 import {
   booleanParameter,
@@ -44,7 +46,7 @@ function parameterOf(kind: SearchKind, charactersMax: number): QueryParameter<un
 export type QueryLimits = Pick<Limits, 'readEventsMax' | 'searchCharactersMax'>;
 
 /** @returns the parameters of the query of `GET /events` */
-export function eventsParameters({ readEventsMax, searchCharactersMax }: QueryLimits) {
+function eventsParameters({ readEventsMax, searchCharactersMax }: QueryLimits) {
   const events = numberParameter(undefined, 1, readEventsMax);
   const searches = allSearches.flatMap(({ query, kind, what = '' }) =>
     query === undefined ? [] : [[query, described(what, parameterOf(kind, searchCharactersMax))]],
@@ -54,6 +56,21 @@ export function eventsParameters({ readEventsMax, searchCharactersMax }: QueryLi
     last: described('only the newest so many', events),
     limit: described('at most so many, 100 by default; the oldest first', events),
     wait: described('seconds to wait for an event if there is none yet', numberParameter(undefined, 0, 60)),
+  };
+}
+
+/** @returns the description of `GET /events` */
+export function describeEvents(limits: QueryLimits & Pick<Limits, 'streamsMax'>): RouteDescription {
+  const page = objectSchema({ events: listSchema(namedSchema('Event')), next_after_seq: integerFrom(0) });
+  return {
+    summary: 'Read events',
+    description:
+      'With after_seq and wait the reply waits for the next event. As text/event-stream it has no end, and takes ' +
+      `Last-Event-ID; ${limits.streamsMax} streams may be open. These exclude each other: limit or wait and last, limit or ` +
+      'wait and a stream, check, passed or severity and another type than check.',
+    query: eventsParameters(limits),
+    content: { [linesType]: TEXT, 'application/json': page, 'text/event-stream': TEXT },
+    also: [410],
   };
 }
 

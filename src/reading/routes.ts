@@ -1,19 +1,25 @@
 /** The routes that read journals. Each needs the right `read`. */
 
+import { objectSchema, TEXT } from '../event/schema.ts';
 import type { Handler } from '../http/message.ts';
-import type { Route } from '../http/router.ts';
-import { readAssets } from './assets.ts';
+import type { Route, RouteDescription } from '../http/router.ts';
+import { describeAssets, readAssets } from './assets.ts';
 import { readEvents } from './events.ts';
+import { describeEvents } from './events-query.ts';
 import type { ReadingParts } from './journals.ts';
 import { parametersReader } from './query.ts';
-import { readSources } from './sources.ts';
-import { listReply } from './texts.ts';
-
-const handlers = { '/events': readEvents, '/assets': readAssets, '/sources': readSources, '/refusals': readRefusals };
+import { describeSources, readSources } from './sources.ts';
+import { listContent, listReply } from './texts.ts';
 
 /** @returns the routes, for `AppParts.readings` */
 export function readingRoutes(parts: ReadingParts): readonly Route<Handler>[] {
-  return Object.entries(handlers).map(([path, handlerFor]) => readingRoute(path, handlerFor(parts)));
+  const { limits } = parts;
+  return [
+    readingRoute('/events', readEvents(parts), () => describeEvents(limits)),
+    readingRoute('/assets', readAssets(parts), () => describeAssets(limits)),
+    readingRoute('/sources', readSources(parts), () => describeSources(limits)),
+    readingRoute('/refusals', readRefusals(parts), describeRefusals),
+  ];
 }
 
 /** @returns the handler of `GET /refusals`, the last refused requests; it throws Refusal 400 for a query with parameters */
@@ -31,7 +37,15 @@ function readRefusals({ refusals, journals, limits, metrics }: ReadingParts): Ha
   };
 }
 
-function readingRoute(path: string, handler: Handler): Route<Handler> {
+function describeRefusals(): RouteDescription {
+  const refused = objectSchema(
+    { time: TEXT, request_id: TEXT, status: { type: 'integer' }, error: TEXT, address: TEXT },
+    { method: TEXT, path: TEXT, reason: TEXT, token_name: TEXT },
+  );
+  return { summary: 'Read the last refused requests', content: listContent('refusals', refused) };
+}
+
+function readingRoute(path: string, handler: Handler, describe: () => RouteDescription): Route<Handler> {
   return {
     needs: 'read',
     methods: ['GET', 'HEAD'],
@@ -39,5 +53,6 @@ function readingRoute(path: string, handler: Handler): Route<Handler> {
     followedBy: 'nothing',
     bodyTypes: ['application/json'],
     handler,
+    describe,
   };
 }

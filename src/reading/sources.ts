@@ -2,8 +2,9 @@
 
 import type { Limits } from '../config/limits.ts';
 import type { Handler } from '../http/message.ts';
+import type { RouteDescription } from '../http/router.ts';
 import { ID_FORM } from '../journal/line/uuid.ts';
-import type { SourceQuery } from '../journal/look/source-state.ts';
+import { type SourceQuery, sourceSchema } from '../journal/look/source-state.ts';
 import type { ReadingParts } from './journals.ts';
 import {
   described,
@@ -13,7 +14,7 @@ import {
   type QueryParameter,
   type QueryTable,
 } from './query.ts';
-import { listReply } from './texts.ts';
+import { listContent, listReply } from './texts.ts';
 
 interface SourcesParameters extends Pick<SourceQuery, 'after' | 'limit'> {
   readonly silent: number | undefined;
@@ -34,9 +35,7 @@ const placeParameter: QueryParameter<SourceQuery['after']> = {
   },
 };
 
-export function sourcesParameters({
-  forwardSourcesMax,
-}: Pick<Limits, 'forwardSourcesMax'>): QueryTable<SourcesParameters> {
+function sourcesParameters({ forwardSourcesMax }: Pick<Limits, 'forwardSourcesMax'>): QueryTable<SourcesParameters> {
   return {
     silent: described('only sources without a request for so long', durationParameter),
     after: described(
@@ -44,6 +43,15 @@ export function sourcesParameters({
       placeParameter,
     ),
     limit: described('at most so many; all by default', numberParameter(undefined, 1, forwardSourcesMax)),
+  };
+}
+
+/** @returns the description of `GET /sources` */
+export function describeSources(limits: Pick<Limits, 'forwardSourcesMax'>): RouteDescription {
+  return {
+    summary: 'Read which devices forward their events here, the silent ones first',
+    query: sourcesParameters(limits),
+    content: listContent('sources', sourceSchema()),
   };
 }
 

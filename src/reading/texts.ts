@@ -1,6 +1,7 @@
 /** Sends lists of JSON in pieces of bounded size, each in a turn of its own, so that a client that does not read holds one piece. */
 
 import type { Limits } from '../config/limits.ts';
+import { listSchema, objectSchema, type Schema, TEXT } from '../event/schema.ts';
 import type { Reply } from '../http/message.ts';
 import { acceptedType, linesType } from './accept.ts';
 import type { SharedByReadings } from './journals.ts';
@@ -30,6 +31,15 @@ export function listReply(
     contentType: type,
     pieces: (signal) => inPieces(texts(), shared, limits, signal),
   };
+}
+
+/**
+ * @param item the schema of an item
+ * @param more the schemas of the members after the list, which may be absent
+ * @returns the schemas of the replies of `listReply`, for `RouteDescription.content`
+ */
+export function listContent(name: string, item: Schema, more: Readonly<Record<string, Schema>> = {}) {
+  return { 'application/json': objectSchema({ [name]: listSchema(item) }, more), [linesType]: TEXT };
 }
 
 async function* linesOf(items: List, charactersMax: number): AsyncGenerator<string> {

@@ -5,15 +5,16 @@ import { fileQueue } from '../config/file-queue.ts';
 import type { Hub } from '../forward/hub/hub.ts';
 import { createApp } from '../http/app.ts';
 import type { App } from '../http/message.ts';
+import { openApi } from '../http/openapi.ts';
 import { createAccess } from '../http/origin.ts';
 import { pageRoutes } from '../http/page/page.ts';
 import { readinessOf } from '../http/routes.ts';
 import type { SpaceWatch } from '../journal/free-space.ts';
+import { eventSchema } from '../journal/line/line-schema.ts';
 import type { AssetReadings } from '../reading/assets.ts';
 import type { ReadableJournals } from '../reading/journals.ts';
 import { readingRoutes } from '../reading/routes.ts';
 import type { TestMode } from '../test-mode/test-mode.ts';
-import { makeContract } from './contract.ts';
 import type { DataFolder } from './folder.ts';
 import type { Peers } from './peers.ts';
 import { createFindReadable } from './readable.ts';
@@ -56,8 +57,8 @@ export function createAppFor(address: string, setup: Setup, parts: RequestParts)
     tokenHeaders: recording.tokenHeaders,
     findRecorder: recording.findRecorder,
     readings: [
-      ...readingRoutes({ journals, assets, refusals, sourcesOf, sourceFilter, limits, metrics }),
       ...pageRoutes({ version, pathPrefix, tokenHeader, limits }),
+      ...readingRoutes({ journals, assets, refusals, sourcesOf, sourceFilter, limits, metrics }),
       ...hub.routes(),
     ],
     findReadable: createFindReadable(config, address, recording.findReadable),
@@ -65,14 +66,15 @@ export function createAppFor(address: string, setup: Setup, parts: RequestParts)
     strict,
     acks,
     tests: testMode,
-    contract: () =>
+    contract: (routes) =>
       JSON.stringify(
-        makeContract({
+        openApi({
           server: pathPrefix || '/',
+          lineSchema: eventSchema(),
           tokenHeader,
           acceptsKeys,
           strict: strict !== undefined,
-          test: testMode !== undefined,
+          routes,
           limits,
         }),
       ),

@@ -4,6 +4,7 @@ import type { Limits } from '../config/limits.ts';
 import { Waiters } from '../config/waiters.ts';
 import { batchPath } from '../event/item.ts';
 import { endpoints } from '../event/parameters.ts';
+import type { Schema } from '../event/schema.ts';
 import type { TestParts } from '../http/app.ts';
 import type { RecordReport } from '../http/counted.ts';
 import {
@@ -18,9 +19,9 @@ import {
   type WholeReply,
 } from '../http/message.ts';
 import { bodyReader, readQuery } from '../http/request.ts';
-import type { Route } from '../http/router.ts';
+import type { Route, RouteDescription } from '../http/router.ts';
 import type { Notices } from '../telemetry/log.ts';
-import { FaultsError, statusesWithoutBody } from './fault.ts';
+import { FaultsError, SEED_MAX, statusesWithoutBody } from './fault.ts';
 import { Faults, type Met } from './faults.ts';
 
 export interface TestModeOptions {
@@ -41,8 +42,8 @@ export class TestMode implements TestParts {
     this.#options = options;
     this.faults = new Faults(limits);
     this.routes = [
-      this.#route('/test/reset', ['POST'], () => this.reset()),
-      this.#route('/test/faults', ['GET', 'HEAD', 'PUT', 'POST', 'DELETE'], async (method, value) => {
+      this.#route('/test/reset', ['POST'], describeReset, () => this.reset()),
+      this.#route('/test/faults', ['GET', 'HEAD', 'PUT', 'POST', 'DELETE'], describeFaults, async (method, value) => {
         if (method === 'PUT') this.#change(() => this.faults.set(value ?? {}));
         if (method === 'POST') this.#change(() => this.faults.addAll(value ?? {}));
         if (method === 'DELETE') this.faults.clear();
@@ -144,6 +145,7 @@ export class TestMode implements TestParts {
   #route(
     path: string,
     methods: readonly string[],
+    describe: () => RouteDescription,
     act: (method: string, value: unknown) => Promise<void>,
   ): Route<Handler> {
     const readBody = bodyReader(this.#options.limits);
@@ -158,8 +160,32 @@ export class TestMode implements TestParts {
       };
       return { kind: 'later', reply };
     };
-    return { needs: 'nothing', methods, path, followedBy: 'slash', bodyTypes: ['application/json'], handler };
+    return { needs: 'nothing', methods, path, followedBy: 'slash', bodyTypes: ['application/json'], handler, describe };
   }
+}
+
+function describeReset(): RouteDescription {
+  return {
+    summary: 'Restart the journal at seq 1, without faults and refusals',
+    content: { 'application/json': { type: 'object', maxProperties: 0 } },
+  };
+}
+
+function describeFaults(): RouteDescription {
+  const faults: Schema = {
+    type: 'object',
+    properties: {
+      seed: { type: 'integer', minimum: 0, maximum: SEED_MAX },
+      faults: { type: 'array', items: { type: 'object', required: ['then'] } },
+    },
+  };
+  // biome-ignore lint/suspicious/noThenProperty: the name in the JSON; its value is no function that could be called
+  const example = { faults: [{ match: { type: 'check' }, times: 2, then: { status: 503 } }] };
+  return {
+    summary: 'The faults that reports meet; PUT replaces them, POST adds some',
+    body: { schema: { ...faults, required: ['faults'] }, example },
+    content: { 'application/json': faults },
+  };
 }
 
 /** @throws Refusal 400 for invalid faults, 503 for a journal that could not be emptied */

@@ -10,8 +10,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
-import { limits } from '../../src/config/limits.ts';
-import { makeContract } from '../../src/service/contract.ts';
+import { writeDeployments } from '../support/deployments.ts';
 import { newFolder, startService } from '../support/program.ts';
 import { HANG_MS, missing } from '../support/tools.ts';
 
@@ -243,14 +242,18 @@ const forPython = process.env['ASSETLOG_TEST_OPENAPI_PYTHON'] ?? 'openapi-python
 const forGo = process.env['ASSETLOG_TEST_OAPI_CODEGEN'] ?? 'oapi-codegen';
 
 /** The documents of a local service, a hosted one and one for tests. */
-function documents(): Readonly<Record<string, string>> {
-  const options = { server: '/', tokenHeader: undefined, acceptsKeys: true, strict: false, test: false, limits };
-  const all = {
-    local: options,
-    hosted: { ...options, tokenHeader: 'Service-Cloud-Api-Token' },
-    test: { ...options, strict: true, test: true },
-  };
-  return Object.fromEntries(Object.entries(all).map(([name, one]) => [name, JSON.stringify(makeContract(one))]));
+async function documentsOf(t: TestContext): Promise<readonly (readonly [name: string, document: string])[]> {
+  const kinds = [
+    ['local', []],
+    ['hosted', writeDeployments(t, ['prod']).args],
+    ['test', ['--test']],
+  ] as const;
+  return Promise.all(
+    kinds.map(async ([name, args]) => {
+      const { url } = await startService(t, { args });
+      return [name, await (await fetch(`${url}/openapi.json`)).text()] as const;
+    }),
+  );
 }
 
 function operationsOf(document: string): string[] {
@@ -270,7 +273,7 @@ test('a generator for Python leaves out no endpoint, and its client can be impor
     ['--version'],
   ),
 }, async (t) => {
-  for (const [name, document] of Object.entries(documents())) {
+  for (const [name, document] of await documentsOf(t)) {
     const folder = newFolder(t);
     const env = { ...process.env, PATH: `${dirname(forPython)}:${process.env['PATH']}`, PYTHONDONTWRITEBYTECODE: '1' };
     const run = (command: string, ...args: readonly string[]) =>
@@ -291,7 +294,7 @@ test('a generator for Go leaves out no endpoint, and its client compiles', {
     missing('no oapi-codegen; set ASSETLOG_TEST_OAPI_CODEGEN to its path', forGo, ['-version']) ||
     missing('no go', 'go', ['version']),
 }, async (t) => {
-  for (const [name, document] of Object.entries(documents())) {
+  for (const [name, document] of await documentsOf(t)) {
     const folder = newFolder(t);
     const env = { ...process.env, GOFLAGS: '-mod=mod' };
     const run = (command: string, ...args: readonly string[]) =>

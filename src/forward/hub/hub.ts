@@ -27,7 +27,14 @@ import type { OwnProgress } from '../../journal/progress.ts';
 import type { Notices } from '../../telemetry/log.ts';
 import type { HubFigures } from '../../telemetry/metrics.ts';
 import type { Deployment } from '../settings.ts';
-import { type ForwardRequest, readForwardHeaders, readForwardPath, sendWith } from './received.ts';
+import {
+  describeAsk,
+  describeForward,
+  type ForwardRequest,
+  readForwardHeaders,
+  readForwardPath,
+  sendWith,
+} from './received.ts';
 import { Receiver } from './receiver.ts';
 
 export interface HubOptions {
@@ -69,10 +76,17 @@ export class Hub {
 
   /** @returns its routes, for `AppParts.readings` */
   routes(): readonly Route<Handler>[] {
-    const { forwardBodyBytesMax: bodyBytesMax, forwardUploadBytesMax: uploadBytesMax } = this.#options.limits;
+    const { limits } = this.#options;
+    const { forwardBodyBytesMax: bodyBytesMax, forwardUploadBytesMax: uploadBytesMax } = limits;
     const shared = { needs: 'forward', path: '/forward', bodyTypes: lineTypes } as const;
     return [
-      { ...shared, methods: ['GET', 'HEAD'], followedBy: 'one component', handler: (request) => this.#ask(request) },
+      {
+        ...shared,
+        methods: ['GET', 'HEAD'],
+        followedBy: 'one component',
+        handler: (request) => this.#ask(request),
+        describe: describeAsk,
+      },
       {
         ...shared,
         methods: ['PUT'],
@@ -81,6 +95,7 @@ export class Hub {
         bodyLimits: { bodyBytesMax, uploadBytesMax },
         refusal: (bodyBytes) => this.#refusal(bodyBytes),
         handler: (request) => this.#take(request),
+        describe: () => describeForward(limits),
       },
     ];
   }

@@ -11,9 +11,12 @@ import type { Event, EventOrigin } from '../../event/event.ts';
 import { readEventTime } from '../../event/event-time.ts';
 import { ItemError, readItemText } from '../../event/item.ts';
 import { type JsonBytes, LINE_FEED } from '../../event/json-bytes.ts';
+import { objectSchema, orNull, type Schema, TEXT } from '../../event/schema.ts';
 import { type BatchLimits, loggedOf, type ReadItem } from '../../http/batch.ts';
 import { quotingRefusal, Refusal, shown, shownJson } from '../../http/message.ts';
+import { packedHeader, pathParameter } from '../../http/openapi.ts';
 import { readUtf8 } from '../../http/request.ts';
+import type { RouteDescription } from '../../http/router.ts';
 import { checkLine, crcBefore, type LineCheck } from '../../journal/line/chain.ts';
 import { metadataStart, readWritten, type WrittenLine } from '../../journal/line/members.ts';
 import type { ChainPosition } from '../../journal/line/record.ts';
@@ -56,6 +59,75 @@ export interface ForwardedEvent extends Event {
 
 /** How lines are sent, for an error. */
 export const sendWith = 'send lines with PUT /forward/{source}/{first_seq}';
+
+/** @returns the description of `GET /forward/{source}` */
+export function describeAsk(): RouteDescription {
+  const gzip = { type: 'boolean', description: 'Whether the body of a PUT can be packed with gzip.' };
+  return {
+    summary: 'Ask how far this hub is with another journal',
+    parameters: [sourceInPath()],
+    content: { 'application/json': objectSchema(positionMembers(), { gzip }) },
+  };
+}
+
+/** @returns the description of `PUT /forward/{source}/{first_seq}` */
+export function describeForward({
+  batchItemsMax,
+  forwardBodyBytesMax,
+  forwardThroughMax,
+}: Pick<Limits, 'batchItemsMax' | 'forwardBodyBytesMax' | 'forwardThroughMax'>): RouteDescription {
+  const firstSeq = pathParameter('first_seq', { type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER }, 7);
+  const id = `^${ID_FORM}$`;
+  const sources = `^${ID_FORM}(?:, ${ID_FORM}){0,${forwardThroughMax - 1}}$`;
+  const begins = 'The first event of the journal under its id; those before it are not lost.';
+  const lines = `Lines of a journal as they are, with consecutive seqs: at most ${batchItemsMax} lines and ${forwardBodyBytesMax} bytes.`;
+  return {
+    summary: 'Forward events of another journal',
+    description:
+      'Each event is recorded once, in the order of its journal: what is here already is not recorded again. All of a request ' +
+      'is recorded or nothing. A 409 says where to continue.',
+    parameters: [
+      sourceInPath(),
+      firstSeq,
+      inHeader('Crc', CRC.source, 'The crc of the line before the first one; 00000000 at the beginning of a file.'),
+      inHeader('Last', SEQ.source, 'The last seq of the journal.'),
+      inHeader('Name', '^(?:[!-$&-~]|%[0-9A-F]{2})+$', 'The name of the device, percent-encoded.'),
+      inHeader('After', id, 'The id of the event before the first line.'),
+      inHeader('Lost', '^[1-9][0-9]*-[1-9][0-9]*$', 'Seqs that the device no longer has, up to the first line.'),
+      inHeader('Begins', SEQ.source, begins),
+      inHeader('Through', sources, 'The journals that the lines came through.'),
+      packedHeader,
+    ],
+    body: { schema: { type: 'string', description: lines } },
+    content: { 'application/json': objectSchema(positionMembers()) },
+    also: [409],
+  };
+}
+
+function sourceInPath(): Schema {
+  return pathParameter('source', { type: 'string', pattern: `^${ID_FORM}$` }, '0193e0c2-8d1f-7c5e-9a41-2b7f5d3c6e90');
+}
+
+function inHeader(name: string, pattern: string, description: string): Schema {
+  return { name: `Assetlog-${name}`, in: 'header', description, schema: { type: 'string', pattern } };
+}
+
+/** The members of each answer, by their names. */
+function positionMembers() {
+  return {
+    seq: {
+      type: 'integer',
+      minimum: 0,
+      description: 'Of the last event that is here, in its own journal; 0 if there is none.',
+    },
+    id: orNull(TEXT),
+    via: {
+      type: 'array',
+      items: TEXT,
+      description: 'The journals that the events reach: this one, and those that it forwards to.',
+    },
+  };
+}
 
 /**
  * @param path raw, after `/forward/`: `0193e0c2-…/7`, or `0193e0c2-…`

@@ -7,9 +7,10 @@ import { createHash } from 'node:crypto';
 import { batchPath } from '../../event/item.ts';
 import type { JsonLimits } from '../../event/json-bytes.ts';
 import { endpoints } from '../../event/parameters.ts';
+import { TEXT } from '../../event/schema.ts';
 import type { BodyReply, DocumentReply, Handler } from '../message.ts';
 import { acceptsHtml, bodyReader, readQuery } from '../request.ts';
-import type { Route } from '../router.ts';
+import type { Route, RouteDescription } from '../router.ts';
 
 export interface PageOptions {
   readonly version: string;
@@ -48,8 +49,14 @@ export function pageRoutes(options: PageOptions): readonly Route<Handler>[] {
       const links = JSON.stringify(linksOf(options, where === 'below any name'));
       return { kind: 'answer', reply: { kind: 'body', status: 200, body: links, headers: VARY } };
     },
+    ...(where === 'at the root' && { describe }),
   });
   return hosted ? [row('at the root'), row('below any name')] : [row('at the root')];
+}
+
+function describe(): RouteDescription {
+  const summary = 'The page for browsers, or the paths of the service';
+  return { summary, content: { 'application/json': { type: 'object' }, 'text/html': TEXT } };
 }
 
 /** The reply to a client that does not accept HTML. The page also gets the paths of the service from it. */

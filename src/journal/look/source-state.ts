@@ -1,5 +1,7 @@
 /** What is known of the journals whose events are forwarded here: the sources of a hub. */
 
+import { integerFrom, objectSchema, orNull, type Schema, TEXT } from '../../event/schema.ts';
+
 /** A source, with the names of its members in JSON. */
 export interface SourceState {
   /** The id of its journal. */
@@ -20,6 +22,22 @@ export interface SourceState {
   readonly lost_events: number;
   /** Events that it had at its last request and that are not here; null if it has not said it. */
   readonly lag_events: number | null;
+}
+
+/** @returns the schema of a source in the reply of `GET /sources` */
+export function sourceSchema(): Schema {
+  const members: Readonly<Record<keyof SourceState, Schema>> = {
+    id: TEXT,
+    name: orNull(TEXT),
+    token_name: orNull(TEXT),
+    deployment: orNull(TEXT),
+    last_seq: integerFrom(0),
+    last_event: orNull(TEXT),
+    last_seen: orNull(TEXT),
+    lost_events: integerFrom(0),
+    lag_events: orNull(integerFrom(0)),
+  };
+  return objectSchema(members);
 }
 
 /** Which sources are wanted. */

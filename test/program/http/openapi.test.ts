@@ -3,25 +3,18 @@
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type TestContext, test } from 'node:test';
+import { test } from 'node:test';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import { version } from '../../../src/config/config.ts';
 import { type Limits, limits } from '../../../src/config/limits.ts';
 import { batchPath } from '../../../src/event/item.ts';
 import { endpoints } from '../../../src/event/parameters.ts';
-import { describedHub } from '../../../src/forward/hub/described.ts';
-import { accepted } from '../../../src/http/message.ts';
-import { openApi } from '../../../src/http/openapi.ts';
-import { reportRoutesOf, serviceRoutesOf } from '../../../src/http/routes.ts';
 import { eventSchema } from '../../../src/journal/line/line-schema.ts';
-import { describedReadings } from '../../../src/reading/described.ts';
-import { type ContractOptions, makeContract } from '../../../src/service/contract.ts';
-import { Metrics } from '../../../src/telemetry/metrics.ts';
 import { entryOf, rewrite, writeDeployments } from '../../support/deployments.ts';
 import { SentJournal, SOURCE } from '../../support/forwarding.ts';
 import { rounds, sampled } from '../../support/long.ts';
-import { eventsIn, newFolder, root, startService as startProcess } from '../../support/program.ts';
+import { eventsIn, newFolder, root, type Scope, startService as startProcess } from '../../support/program.ts';
 import { serve } from '../../support/service.ts';
 import { sources } from '../../support/sources.ts';
 import { ask, errorOf, get, post, Wire, type WireReply } from '../../support/wire.ts';
@@ -39,7 +32,7 @@ interface Document {
 }
 
 type Item = { readonly parameters?: readonly Ref[] } & { readonly [Method in Methods]?: Operation };
-type Methods = 'get' | 'head' | 'post';
+type Methods = 'get' | 'head' | 'post' | 'put' | 'delete';
 type Ref = { readonly $ref: string };
 
 interface Operation {
@@ -88,23 +81,21 @@ const TOKEN = 'token-of-the-contract';
 const TOKEN_HEADER = 'Service-Cloud-Api-Token';
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE'];
 
-const routes = [...describedReadings(limits), ...describedHub(limits)];
-
 /** Both ways to run the service. */
 const modes = [
-  { mode: 'local', base: '', tokens: [], options: { server: '/', lineSchema: eventSchema(), routes } },
-  {
-    mode: 'hosted',
-    base: '/{deployment_name}',
-    tokens: [`${TOKEN_HEADER}: ${TOKEN}`],
-    options: { server: '/', lineSchema: eventSchema(), tokenHeader: TOKEN_HEADER, routes },
-  },
+  { mode: 'local', base: '', tokens: [] },
+  { mode: 'hosted', base: '/{deployment_name}', tokens: [`${TOKEN_HEADER}: ${TOKEN}`] },
 ] as const;
 type Mode = (typeof modes)[number];
 
-const documents = new Map(
-  modes.map(({ mode, options }) => [mode, JSON.parse(JSON.stringify(openApi({ ...options, limits }))) as Document]),
-);
+/** By mode, as served. */
+const documents = new Map<string, Document>();
+for (const mode of modes) {
+  const releases: (() => unknown)[] = [];
+  const { port } = await start({ after: (release) => releases.push(release) }, mode);
+  documents.set(mode.mode, JSON.parse((await ask(port, get('/openapi.json'))).body));
+  for (const release of releases.reverse()) await release();
+}
 
 function documentOf({ mode }: Mode): Document {
   return documents.get(mode) as Document;
@@ -119,7 +110,7 @@ interface Started {
   readonly report: (path: string, body?: unknown) => Promise<WireReply>;
 }
 
-async function start(t: TestContext, { mode, tokens }: Mode, short: Partial<Limits> = {}): Promise<Started> {
+async function start(t: Scope, { mode, tokens }: Mode, short: Partial<Limits> = {}): Promise<Started> {
   const file = join(newFolder(t), 'deployments.json');
   rewrite(file, entryOf('prod', TOKEN, { may: ['report', 'read', 'forward'] }));
   const args = mode === 'hosted' ? ['--deployments', file] : [];
@@ -193,36 +184,11 @@ for (const mode of modes) {
   });
 
   test(`${mode.mode}: the document has exactly the routes and methods of the service`, async (t) => {
-    const questions = serviceRoutesOf({
-      readiness: () => accepted,
-      contract: () => '',
-      metrics: new Metrics(),
-      freeBytes: () => undefined,
-      limits,
-    });
-    const page = { path: '/', methods: ['GET', 'HEAD'] };
-    const hub = [
-      { path: `${mode.base}/forward/{source}`, methods: ['GET', 'HEAD'] },
-      { path: `${mode.base}/forward/{source}/{first_seq}`, methods: ['PUT'] },
-    ];
-    const readings = READINGS.map((path) => ({ path: `${mode.base}${path}`, methods: ['GET', 'HEAD'] }));
-    const routes = [
-      ...questions,
-      page,
-      ...readings,
-      ...hub,
-      ...reportRoutesOf(limits, undefined).flatMap((route) => {
-        const path = `${mode.base}${route.path}/`;
-        return [{ ...route, path }, ...(route.followedBy === 'key' ? [{ ...route, path: `${path}{asset_key}` }] : [])];
-      }),
-    ].flatMap(({ methods, path }) => methods.map((method) => `${method} ${path}`));
-    assert.deepEqual(
-      operationsOf(document)
-        .map(({ method, path }) => `${method} ${path}`)
-        .sort(),
-      routes.sort(),
-    );
-
+    const own = '/livez /readyz /server_info /openapi.json /metrics /'.split(' ');
+    const reports = [...endpoints.flatMap(({ path }) => [`${path}/`, `${path}/{asset_key}`]), `${batchPath}/`];
+    const below = [...reports, ...READINGS, '/forward/{source}', '/forward/{source}/{first_seq}'];
+    const paths = [...own, ...below.map((path) => `${mode.base}${path}`)];
+    assert.deepEqual(Object.keys(document.paths).sort(), paths.sort());
     const { port, fill } = await start(t, mode);
     for (const [path, { parameters: _, ...documented }] of Object.entries(document.paths)) {
       const allowed = Object.keys(documented).map((method) => method.toUpperCase());
@@ -595,34 +561,25 @@ test('the shipped documents equal the served ones', { skip: notBuilt }, () => {
 
 test('each kind of service serves its own document, which needs no token', async (t) => {
   const { args: hosted } = writeDeployments(t, ['prod']);
-  const kinds: readonly (readonly [args: readonly string[], kind: Partial<ContractOptions>])[] = [
-    [[], {}],
-    [hosted, { tokenHeader: TOKEN_HEADER }],
-    [['--path-prefix', '/some/path'], { server: '/some/path' }],
-    [['--idempotency-keys', '0'], { acceptsKeys: false }],
-    [['--strict'], { strict: true }],
-    [['--test'], { strict: true, test: true }],
-    [['--test', '--idempotency-keys', '0'], { strict: true, test: true, acceptsKeys: false }],
-    [[...hosted, '--token-header', 'X-Token'], { tokenHeader: 'X-Token' }],
-    [[...hosted, '--idempotency-keys', '0'], { tokenHeader: TOKEN_HEADER, acceptsKeys: false }],
-  ];
-  const served: string[] = [];
-  for (const [args, kind] of kinds) {
+  const read = async (...args: readonly string[]): Promise<Document> => {
     const { url } = await startProcess(t, { args });
-    const body = await (await fetch(`${url}/openapi.json`)).text();
-    const options = { server: '/', tokenHeader: undefined, acceptsKeys: true, strict: false, test: false, ...kind };
-    assert.deepEqual(
-      JSON.parse(body),
-      JSON.parse(JSON.stringify(makeContract({ ...options, limits }))),
-      args.join(' '),
-    );
-    served.push(body);
-  }
-  assert.equal(new Set(served).size, kinds.length);
-  assert.deepEqual(
-    served.slice(0, 2).map((body) => JSON.parse(body)),
-    modes.map(documentOf),
-  );
-  const { token, bearer } = documentOf(modes[1]).components.securitySchemes ?? {};
+    return JSON.parse(await (await fetch(`${url}/openapi.json`)).text());
+  };
+  const [local, below] = modes.map(documentOf) as [Document, Document];
+  assert.deepEqual(await read(), local);
+  assert.deepEqual(await read(...hosted), below);
+  assert.deepEqual(await read('--path-prefix', '/some/path'), { ...local, servers: [{ url: '/some/path' }] });
+  const { token, bearer } = below.components.securitySchemes ?? {};
   assert.deepEqual([token?.name, bearer], [TOKEN_HEADER, { type: 'http', scheme: 'bearer' }]);
+  const renamed = JSON.stringify(below).replaceAll(TOKEN_HEADER, 'X-Token');
+  assert.deepEqual(await read(...hosted, '--token-header', 'X-Token'), JSON.parse(renamed));
+  const { paths, ...others } = await read('--test');
+  const { '/test/reset': reset, '/test/faults': faults, ...known } = paths;
+  assert.deepEqual({ ...others, paths: known }, await read('--strict'));
+  assert.deepEqual(Object.keys(reset ?? {}), ['post']);
+  assert.deepEqual(Object.keys(faults ?? {}), ['get', 'head', 'put', 'post', 'delete']);
+  assert.deepEqual(
+    [faults?.put, faults?.get].map((one) => one?.requestBody !== undefined),
+    [true, false],
+  );
 });
