@@ -2,7 +2,7 @@
 
 import { BETWEEN_PARTS } from '../event/asset-key.ts';
 import type { By } from '../event/event-time.ts';
-import { integerFrom, listSchema, namedSchema, objectSchema, type Schema, TEXT } from '../event/schema.ts';
+import { integerFrom, listSchema, namedSchema, objectSchema, type Schema, TEXT, TIME } from '../event/schema.ts';
 import {
   type Asset,
   blankCheck,
@@ -86,10 +86,10 @@ export interface AssetJson {
 /** @returns the schema of an asset in the reply of `GET /assets` */
 export function assetSchema(): Schema {
   const [seq, truth] = [integerFrom(1), { type: 'boolean' }];
-  const latest = { count: seq, seq, time: TEXT };
+  const latest = { count: seq, seq, time: TIME };
   const more = { partition: TEXT, data_version: TEXT, source: TEXT, removed: truth };
   const result = { check_name: TEXT, passed: truth, severity: TEXT };
-  const run = { since_seq: seq, since: TEXT, in_a_row: seq };
+  const run = { since_seq: seq, since: TIME, in_a_row: seq };
   const one = objectSchema(latest, more);
   return objectSchema(
     {

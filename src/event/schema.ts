@@ -15,6 +15,10 @@ export function orNull(schema: Schema): Schema {
 
 export const TEXT: Schema = { type: 'string' };
 
+/** Pattern of a time in a reply: `2026-11-20T15:19:45.266Z`. It also matches the 31st of each month. */
+export const TIME_FORM = '\\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\\d|3[01])T([01]\\d|2[0-3])(:[0-5]\\d){2}\\.\\d{3}Z';
+export const TIME: Schema = { type: 'string', pattern: `^${TIME_FORM}$` };
+
 /** @param required the schemas of the members that are always there, by their names. @param others of those that may be absent */
 export function objectSchema(
   required: Readonly<Record<string, Schema>>,

@@ -1,6 +1,6 @@
 /** The routes that read journals. Each needs the right `read`. */
 
-import { objectSchema, TEXT } from '../event/schema.ts';
+import { objectSchema, TEXT, TIME } from '../event/schema.ts';
 import type { Handler } from '../http/message.ts';
 import type { Route, RouteDescription } from '../http/router.ts';
 import { describeAssets, readAssets } from './assets.ts';
@@ -39,7 +39,7 @@ function readRefusals({ refusals, journals, limits, metrics }: ReadingParts): Ha
 
 function describeRefusals(): RouteDescription {
   const refused = objectSchema(
-    { time: TEXT, request_id: TEXT, status: { type: 'integer' }, error: TEXT, address: TEXT },
+    { time: TIME, request_id: TEXT, status: { type: 'integer' }, error: TEXT, address: TEXT },
     { method: TEXT, path: TEXT, reason: TEXT, token_name: TEXT },
   );
   return { summary: 'Read the last refused requests', content: listContent('refusals', refused) };

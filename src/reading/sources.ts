@@ -1,6 +1,7 @@
 /** `GET /sources`: the journals that forward their events here, first the one that was not heard of for the longest time. */
 
 import type { Limits } from '../config/limits.ts';
+import { TIME_FORM } from '../event/schema.ts';
 import type { Handler } from '../http/message.ts';
 import type { RouteDescription } from '../http/router.ts';
 import { ID_FORM } from '../journal/line/uuid.ts';
@@ -20,8 +21,7 @@ interface SourcesParameters extends Pick<SourceQuery, 'after' | 'limit'> {
   readonly silent: number | undefined;
 }
 
-const DAY = '\\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\\d|3[01])';
-const PLACE_PATTERN = `^(${DAY}T([01]\\d|2[0-3])(:[0-5]\\d){2}\\.\\d{3}Z)?,${ID_FORM}$`;
+const PLACE_PATTERN = `^(${TIME_FORM})?,${ID_FORM}$`;
 const PLACE = new RegExp(PLACE_PATTERN);
 
 /** A source as the last line of a page has it. It moves when it makes a request, so its time says where it was. */

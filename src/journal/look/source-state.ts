@@ -1,6 +1,6 @@
 /** What is known of the journals whose events are forwarded here: the sources of a hub. */
 
-import { integerFrom, objectSchema, orNull, type Schema, TEXT } from '../../event/schema.ts';
+import { integerFrom, objectSchema, orNull, type Schema, TEXT, TIME } from '../../event/schema.ts';
 
 /** A source, with the names of its members in JSON. */
 export interface SourceState {
@@ -32,8 +32,8 @@ export function sourceSchema(): Schema {
     token_name: orNull(TEXT),
     deployment: orNull(TEXT),
     last_seq: integerFrom(0),
-    last_event: orNull(TEXT),
-    last_seen: orNull(TEXT),
+    last_event: orNull(TIME),
+    last_seen: orNull(TIME),
     lost_events: integerFrom(0),
     lag_events: orNull(integerFrom(0)),
   };

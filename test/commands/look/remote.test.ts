@@ -61,6 +61,8 @@ const eventWith = (
   time = 'T15:19:45.266Z',
 ) => `{"seq":${seq},"id":"0193e0c2-1234-7000-8000-000000000001","time":"2026-11-20${time}",${more},"crc":"00000000"}\n`;
 const assetWith = (more: string) => `{"asset_key":["a"],"checks":[]${more}}\n`;
+const sourceWith = (wrong: string) =>
+  `{"id":"i","name":null,"token_name":null,"deployment":null,"last_seq":0,"last_event":null,"last_seen":null,"lost_events":0,"lag_events":null,${wrong}}\n`;
 const LATEST = '"count":1,"seq":1,"time":"2026-11-20T15:19:45.266Z"';
 
 test('a command reads little of an endless reply, and ends with 1 and one sentence [commands-remote-2]', async (t) => {
@@ -132,7 +134,11 @@ test('a reply that is not a journal ends the command with 1 and one sentence, an
     assetWith(',"observation":{"count":"1","seq":1,"time":"2026-11-20T15:19:45.266Z"}'),
     `{"asset_key":["a"],"checks":[{${LATEST},"check_name":"c","passed":1,"severity":"ERROR"}]}\n`,
     `{"asset_key":["a"],"checks":[null]}\n`,
+    `{"asset_key":["a"],"checks":[{${LATEST},"passed":true,"severity":"ERROR"}]}\n`,
+    assetWith(',"materialization":{"count":1,"seq":0,"time":"2026-11-20T15:19:45.266Z"}'),
+    '{"asset_key":["a\\u001b"],"checks":[]}\n',
   ];
+  const notSources = ['7\n', sourceWith('"id":7'), sourceWith('"last_seen":"never"'), sourceWith('"lag_events":-1')];
   const gaps = '7 null {} { {"first":1} {"first":"1","last":2} {"first":5,"last":4} {"first":0,"last":4}'.split(' ');
   const cases: (readonly [string, readonly string[], Answer])[] = [
     ...lines.flatMap((line) => {
@@ -144,6 +150,7 @@ test('a reply that is not a journal ends the command with 1 and one sentence, an
       ] as const;
     }),
     ...notAssets.map((line) => ['assets', ['--json'], always(200, LINES, line)] as const),
+    ...notSources.map((line) => ['sources', ['--json'], always(200, LINES, line)] as const),
     ...gaps.map((gap) => ['events', ['--follow'], always(200, STREAM, `event: gap\ndata: ${gap}\n\n`)] as const),
     ...[1, 5].map(
       (seq) =>
@@ -163,6 +170,19 @@ test('a reply that is not a journal ends the command with 1 and one sentence, an
     assert.deepEqual([code, stderr.split('\n').length], [1, 2], which);
     assert.match(stderr, / answers .*; is this the address of a service\?\n$/, which);
     assert.ok(!stdout.includes('{') && !stdout.includes('0193e0c2'), `${which}${stdout}`);
+  }
+});
+
+test('an older service does not say since when a result is the same, and a later one says more', async (t) => {
+  const check = `{${LATEST},"check_name":"c","passed":true,"severity":"NOTE","more":[]}`;
+  for (const [command, line] of [
+    ['assets', `{"asset_key":["a"],"checks":[${check}],"more":1}\n`],
+    ['sources', sourceWith('"more":1')],
+    ['events', eventWith(1, '"type":"AssetCheckEvaluation","asset_key":["a"],"severity":"NOTE","more":1')],
+  ] as const) {
+    const { url } = await serve(t, always(200, LINES, line));
+    const { code, stdout, stderr } = await runCommand(command, ['--url', url, '--json']);
+    assert.deepEqual([code, stdout.includes('{'), stderr], [0, true, ''], command);
   }
 });
 
