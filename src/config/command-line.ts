@@ -51,43 +51,37 @@ export function readCommandLine(
   let asksForHelp = false;
   const rest = [...args];
   for (let word = rest.shift(); word !== undefined; word = rest.shift()) {
-    if (isEnd(word)) {
-      runs.at(-1)?.words.push(...rest.splice(0));
-      break;
-    }
-    if (!word.startsWith('-') || (word === '-' && operandsMax > 0)) {
-      runs.at(-1)?.words.push(word);
-      continue;
-    }
-    if (word === '--help' || word === '-h') {
-      asksForHelp = true;
-      continue;
-    }
     const [flag = '', ...parts] = word.split('=');
     const inline = parts.length === 0 ? undefined : parts.join('=');
     const option = options.get(flag);
-    if (option === undefined) {
+    if (isEnd(word)) runs.at(-1)?.words.push(...rest.splice(0));
+    else if (!word.startsWith('-') || (word === '-' && operandsMax > 0)) runs.at(-1)?.words.push(word);
+    else if (word === '--help' || word === '-h') asksForHelp = true;
+    else if (option === undefined) {
       problems.push(`unknown option ${flag}${didYouMean(flag, [...options.keys()])}`);
       // The value of an unknown option is not a second problem.
       if (inline === undefined && rest[0]?.startsWith('-') === false) rest.shift();
-      continue;
-    }
-    runs.push({ flag, isSwitch: option.argument === '', words: [] });
-    try {
-      const text = readText(flag, option, inline, rest, isOption);
-      const before = given.get(flag) ?? [];
-      if (before[0] !== undefined && !isRepeatable(option, before[0], text)) {
-        throw new Error(
-          `${flag} is given twice, as ${shown(option, before[0])} and as ${shown(option, text)}; give it once`,
-        );
+    } else {
+      runs.push({ flag, isSwitch: option.argument === '', words: [] });
+      try {
+        const text = readText(flag, option, inline, rest, isOption);
+        given.set(flag, addText(flag, option, given.get(flag) ?? [], text));
+      } catch (error) {
+        problems.push((error as Error).message);
       }
-      given.set(flag, option.repeated ? [...before, text] : [text]);
-    } catch (error) {
-      problems.push((error as Error).message);
     }
   }
   const operands = operandsIn(runs, operandsMax, problems);
   return { given, operands, asksForHelp, problems };
+}
+
+/** @returns the texts of an option with one more. @throws Error if it has one already that the new one contradicts */
+function addText(flag: string, option: OptionForm, before: readonly string[], text: string): string[] {
+  const [first] = before;
+  if (first !== undefined && !isRepeatable(option, first, text)) {
+    throw new Error(`${flag} is given twice, as ${shown(option, first)} and as ${shown(option, text)}; give it once`);
+  }
+  return option.repeated ? [...before, text] : [text];
 }
 
 /** A switch that is given twice has one meaning; of two values the last would win, and the first be lost. */

@@ -238,6 +238,34 @@ const members: Readonly<Record<string, readonly [problem: string, isGood: (value
   staleAfter: ['must be a duration such as 26h', (value) => isText(value) && (durationMs(value) ?? 0) > 0],
 };
 
+/** The members that decide whether a destination contradicts itself. */
+type Contradicting = Pick<DestinationSettings, 'on' | 'staleAfter' | 'only' | 'user' | 'passwordFile' | 'tokenFile'>;
+
+/** Members that need or exclude each other: what is refused, why, and when. */
+const contradictions: readonly (readonly [at: string, problem: string, isWrong: (given: Contradicting) => boolean])[] =
+  [
+    [
+      '',
+      'has only one of "stale" in on and staleAfter, which belong together',
+      ({ on, staleAfter }) => (Array.isArray(on) && on.includes('stale')) !== (staleAfter !== undefined),
+    ],
+    [
+      '.only',
+      'has type or passed, which on says; leave them out',
+      ({ on, only }) => on !== undefined && (only?.passed !== undefined || only?.type !== undefined),
+    ],
+    [
+      '',
+      'has only one of user and passwordFile, which belong together',
+      ({ user, passwordFile }) => (user === undefined) !== (passwordFile === undefined),
+    ],
+    [
+      '.tokenFile',
+      'is one way to log in, and user is another; leave one of them out',
+      (given) => [given.user, given.passwordFile, given.tokenFile].every((member) => member !== undefined),
+    ],
+  ];
+
 /** @param names of the destinations before it, to which its own is added */
 function readEntry(
   entry: Members,
@@ -248,12 +276,7 @@ function readEntry(
 ): DestinationSettings {
   checker.known(entry, path, ['name', 'to', ...Object.keys(members), 'headers', 'proxy', 'only']);
   const { name, to, deployments, hold = true, only, headers, proxy, ...more } = entry as Partial<DestinationSettings>;
-  if (!isText(name) || !destinationName.test(name)) {
-    const problem = 'must be up to 63 lower-case letters, digits and -, and begin with a letter or a digit';
-    checker.refuse(`${path}.name`, problem);
-  } else if (names.has(name)) {
-    checker.refuse(`${path}.name`, `is ${name}, as that of another destination; choose another`);
-  } else names.add(name);
+  checkName(name, path, names, checker);
   for (const [member, [problem, isGood]] of Object.entries(members)) {
     const value = entry[member];
     if (value !== undefined && !isGood(value)) checker.refuse(`${path}.${member}`, problem);
@@ -263,17 +286,10 @@ function readEntry(
   for (const [at, problem] of wrong) checker.refuse(`${path}.headers${at}`, problem);
   if (proxy !== undefined && !isProxy(proxy))
     checker.refuse(`${path}.proxy`, `${PROXY_WANTED}, {"file": "PATH"} or "none"`);
-  let wanted: Filter | undefined;
-  try {
-    if (only !== undefined) wanted = readOnly(only);
-  } catch (error) {
-    checker.refuse(`${path}.only`, (error as Error).message);
+  const wanted = readWanted(only, path, checker);
+  for (const [at, problem, isWrong] of contradictions) {
+    if (isWrong({ ...more, only: wanted })) checker.refuse(`${path}${at}`, problem);
   }
-  const { on, staleAfter } = more;
-  if ((Array.isArray(on) && on.includes('stale')) !== (staleAfter !== undefined))
-    checker.refuse(path, 'has only one of "stale" in on and staleAfter, which belong together');
-  if (on !== undefined && (wanted?.passed !== undefined || wanted?.type !== undefined))
-    checker.refuse(`${path}.only`, 'has type or passed, which on says; leave them out');
   if (deployments !== undefined && config.deployments === '') {
     checker.refuse(`${path}.deployments`, 'is for a service with --deployments; leave it out');
   }
@@ -282,11 +298,7 @@ function readEntry(
   for (const member of meaningless(`${to}`).filter((one) => entry[one] !== undefined)) {
     checker.refuse(`${path}.${member}`, noUse(`${to}`));
   }
-  const { tokenFile, user, passwordFile, caFile } = more;
-  if ((user === undefined) !== (passwordFile === undefined))
-    checker.refuse(path, 'has only one of user and passwordFile, which belong together');
-  else if (user !== undefined && tokenFile !== undefined)
-    checker.refuse(`${path}.tokenFile`, 'is one way to log in, and user is another; leave one of them out');
+  const { tokenFile, passwordFile, caFile } = more;
   const folder = dirname(config.forward);
   const located = (file: string | undefined) => (isText(file) ? resolve(folder, file) : undefined);
   return {
@@ -303,6 +315,26 @@ function readEntry(
     caFile: located(caFile),
     hold: hold && config.whenBehind === 'refuse',
   };
+}
+
+/** @param names of the destinations before it, to which this one is added */
+function checkName(name: unknown, path: string, names: Set<string>, checker: Checker): void {
+  if (!isText(name) || !destinationName.test(name)) {
+    const problem = 'must be up to 63 lower-case letters, digits and -, and begin with a letter or a digit';
+    checker.refuse(`${path}.name`, problem);
+  } else if (names.has(name)) {
+    checker.refuse(`${path}.name`, `is ${name}, as that of another destination; choose another`);
+  } else names.add(name);
+}
+
+/** @returns the filter of a destination; undefined if it has none, or a wrong one */
+function readWanted(only: unknown, path: string, checker: Checker): Filter | undefined {
+  try {
+    return only === undefined ? undefined : readOnly(only);
+  } catch (error) {
+    checker.refuse(`${path}.only`, (error as Error).message);
+    return undefined;
+  }
 }
 
 /** @param proxy that the destination has in the file; without one, that of `--forward-proxy` counts */

@@ -105,10 +105,7 @@ export function reportReader({ type, parameters }: Endpoint, limits: ParameterLi
     const fragments: (Fragment | undefined)[] = NO_FRAGMENTS.slice();
     const isQueryEmpty = query.size === 0;
     const hasRepeats = query.others !== undefined;
-    const keyInBody = body?.known[ASSET_KEY];
-    const keyInQuery = isQueryEmpty ? undefined : query.get('asset_key');
-    if (hasRepeats && keyPath === undefined && keyInBody === undefined) checkOnce('asset_key', query);
-    const key = keys.read(keyPath, keyInBody, keyInQuery);
+    const key = keys.read(keyPath, body, query);
     if (key === undefined) throw missing(KEY, unknownIn(body, query, names) ?? []);
     fragments[0] = key.fragment;
     for (const slot of slots) {
@@ -217,7 +214,10 @@ class KeyReader {
    * @returns undefined if it is missing
    * @throws Refusal 400
    */
-  read(keyPath: string | undefined, inBody: Json | undefined, inQuery: string | undefined): RequestKey | undefined {
+  read(keyPath: string | undefined, body: Members | undefined, query: Query): RequestKey | undefined {
+    const inBody = body?.known[ASSET_KEY];
+    if (query.others !== undefined && keyPath === undefined && inBody === undefined) checkOnce('asset_key', query);
+    const inQuery = query.size === 0 ? undefined : query.get('asset_key');
     if (keyPath !== undefined) {
       const parts = this.#inPath(keyPath);
       // A null in the body means "not given" and overrides the query, so the path does not override the key in the query.

@@ -52,9 +52,7 @@ export async function* follow(journal: ReadableJournal, following: Following): A
 }
 
 async function* followOne(journal: ReadableJournal, following: Following): AsyncGenerator<FollowedLines> {
-  const { filter, signal } = following;
-  const { buffers, turns } = journal.shared;
-  const isPlain = Object.values(filter).every((value) => value === undefined);
+  const { signal } = following;
   let seq = following.afterSeq;
   let tail: Tail | undefined;
   try {
@@ -63,43 +61,63 @@ async function* followOne(journal: ReadableJournal, following: Following): Async
       tail ??= journal.tail?.joined();
       if (tail === undefined || seq < tail.oldestSeq) {
         const { last } = await journal.range();
-        if (seq < last) {
-          for await (const found of recorded(journal, seq, following)) {
-            yield found;
-            seq = Math.max(seq, found.lines.at(-1)?.seq ?? 0); // it may also have lines after `last`
-          }
-          seq = Math.max(seq, last);
-        } else {
-          journal.tail ??= tailOf(journal, seq, following.limits);
-        }
-        continue;
+        if (seq < last) seq = yield* catchUp(journal, seq, last, following);
+        else journal.tail ??= tailOf(journal, seq, following.limits);
+      } else {
+        seq = yield* fromTail(tail, journal, seq, following);
       }
-      const page = await tail.after(seq, signal, following.idleMs);
-      if (signal.aborted) return;
-      if (page === undefined) {
-        if (seq >= tail.oldestSeq) yield { kind: 'lines', lines: [], gone: [] };
-        continue;
-      }
-      const release = await buffers.acquire(signal);
-      try {
-        await turns.take(signal, true);
-        if (isPlain && page.afterSeq === seq) {
-          yield { kind: 'lines', lines: page.lines, gone: page.gone, page };
-        } else {
-          const after = seq;
-          const lines = page.lines.filter((line) => line.seq > after && (isPlain || isMatch(line, filter)));
-          yield { kind: 'lines', lines, gone: page.gone.filter(({ last }) => last > after) };
-        }
-      } finally {
-        release();
-      }
-      seq = page.lastSeq;
     }
   } catch (error) {
     if (!signal.aborted) throw error;
   } finally {
     if (tail?.left() === true && journal.tail === tail) journal.tail = undefined;
   }
+}
+
+/** Reads the files of the journal up to its last event. @returns the seq from which the follower continues */
+async function* catchUp(
+  journal: ReadableJournal,
+  afterSeq: number,
+  last: number,
+  following: Following,
+): AsyncGenerator<FollowedLines, number> {
+  let seq = last;
+  for await (const found of recorded(journal, afterSeq, following)) {
+    yield found;
+    seq = Math.max(seq, found.lines.at(-1)?.seq ?? 0); // also of lines after `last`
+  }
+  return seq;
+}
+
+/** Waits for newer lines of the tail, and yields those that match. @returns the seq from which the follower continues */
+async function* fromTail(
+  tail: Tail,
+  journal: ReadableJournal,
+  afterSeq: number,
+  { filter, signal, idleMs }: Following,
+): AsyncGenerator<FollowedLines, number> {
+  const page = await tail.after(afterSeq, signal, idleMs);
+  if (signal.aborted) return afterSeq;
+  if (page === undefined) {
+    if (afterSeq >= tail.oldestSeq) yield { kind: 'lines', lines: [], gone: [] };
+    return afterSeq;
+  }
+  const { buffers, turns } = journal.shared;
+  const release = await buffers.acquire(signal);
+  try {
+    await turns.take(signal, true);
+    yield linesAfter(page, afterSeq, filter);
+  } finally {
+    release();
+  }
+  return page.lastSeq;
+}
+
+function linesAfter(page: SharedPage, afterSeq: number, filter: Filter): FollowedLines {
+  const isPlain = Object.values(filter).every((value) => value === undefined);
+  if (isPlain && page.afterSeq === afterSeq) return { kind: 'lines', lines: page.lines, gone: page.gone, page };
+  const lines = page.lines.filter((line) => line.seq > afterSeq && (isPlain || isMatch(line, filter)));
+  return { kind: 'lines', lines, gone: page.gone.filter(({ last }) => last > afterSeq) };
 }
 
 /** @param afterSeq the last seq that is durable now */

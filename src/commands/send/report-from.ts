@@ -182,17 +182,22 @@ class LineReport {
       this.#recorded += 1;
       if (content.kind === 'report' && content.item.isWithoutTime) this.#withoutTime += 1;
     } else {
-      const isPlural = !isRepeatable && name?.startsWith('lines');
-      const doubt = found.kind === 'in doubt' ? `; ${isPlural ? 'they' : 'it'} might have been recorded` : '';
-      this.#output.progress('');
-      if (name !== undefined)
-        this.#output.complain(`${isRepeatable ? `line ${number}` : name}: ${found.reason}${doubt}`);
+      this.#complain(found, isRepeatable && name !== undefined ? `line ${number}` : name);
       if (found.kind === 'refused') this.#refused += 1;
       else if (found.kind === 'in doubt' && !isRepeatable) this.#doubtful += 1;
       else this.#stop = found.kind === 'misconfigured' ? exitCodes.refused : exitCodes.tryLater;
     }
     if (this.#stop !== undefined) return;
     this.#next = number + 1;
+  }
+
+  /** @param name of the line, or of lines that were sent together; undefined if an earlier message has it */
+  #complain({ kind, reason }: DeliveryFailure, name: string | undefined): void {
+    this.#output.progress('');
+    if (name === undefined) return;
+    const subject = name.startsWith('lines') ? 'they' : 'it';
+    const doubt = kind === 'in doubt' ? `; ${subject} might have been recorded` : '';
+    this.#output.complain(`${name}: ${reason}${doubt}`);
   }
 
   /** Prints the counts and where to continue. @returns the exit code */

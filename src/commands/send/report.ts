@@ -24,6 +24,7 @@ import { didYouMean } from '../../event/nearest.ts';
 import {
   allParameters,
   type ChoiceParameter,
+  type Endpoint,
   endpoints,
   findEndpoint,
   type Parameter,
@@ -332,22 +333,29 @@ function readOperands({ given, runId, keepTimes, operands: [kind = '', ...words]
   }
   const parameters = new Map<string, string>();
   for (const parameter of allParameters(endpoints)) {
-    const options = Object.keys(optionsOf(parameter));
-    const flags = options.map((name) => `--${flagOf(name)}`);
-    const [first, second] = options.filter((name) => given.has(name));
-    if (!endpoint.parameters.includes(parameter)) {
-      if (first !== undefined) throw new Error(`--${flagOf(first)} does not go with ${endpoint.name}; leave it out`);
-    } else if (parameter.kind === 'key') {
-      parameters.set(parameter.name, JSON.stringify(keyOf(words)));
-    } else if (parameter.required && (first === undefined || second !== undefined)) {
-      throw new Error(`a ${endpoint.name} needs ${flags.length > 1 ? 'one of ' : ''}${flags.join(' and ')}`);
-    } else if (second !== undefined) {
-      throw new Error(`give ${flags.join(' or ')}, not both`);
-    } else if (first !== undefined) {
-      parameters.set(parameter.name, jsonOf(given.get(first)));
-    }
+    const value = parameter.kind === 'key' ? JSON.stringify(keyOf(words)) : readGiven(parameter, endpoint, given);
+    if (value !== undefined) parameters.set(parameter.name, value);
   }
   return submit(endpoint, parameters);
+}
+
+/**
+ * @returns the value that the options give to a parameter, as JSON; undefined if they give none
+ * @throws Error if the endpoint does not have the parameter, needs it, or gets it twice
+ */
+function readGiven(parameter: Parameter, endpoint: Endpoint, given: CommandLine['given']): string | undefined {
+  const options = Object.keys(optionsOf(parameter));
+  const [first, second] = options.filter((name) => given.has(name));
+  if (!endpoint.parameters.includes(parameter)) {
+    if (first === undefined) return undefined;
+    throw new Error(`--${flagOf(first)} does not go with ${endpoint.name}; leave it out`);
+  }
+  const flags = options.map((name) => `--${flagOf(name)}`);
+  if (parameter.required && (first === undefined || second !== undefined)) {
+    throw new Error(`a ${endpoint.name} needs ${flags.length > 1 ? 'one of ' : ''}${flags.join(' and ')}`);
+  }
+  if (second !== undefined) throw new Error(`give ${flags.join(' or ')}, not both`);
+  return first === undefined ? undefined : jsonOf(given.get(first));
 }
 
 function jsonOf(value: ParameterValue = ''): string {

@@ -23,13 +23,11 @@ type HubAnswer = Extract<Answer, { readonly kind: 'answer' }>;
 
 /** @returns a hub, not connected yet. @throws TypeError if `to` is no URL */
 export function openHub(opening: Opening): AskableDestination {
-  const { source, sourceName, beginSeq = 1, through, onVia, limits } = opening;
+  const { source, through, onVia, limits } = opening;
   const path = `/forward/${source}`;
   // A request that meets the end of an idle connection goes again, so that it may be kept long.
   const requests = new HttpRequests({ ...opening, keptMs: limits.forwardKeptMs });
-  /** Bytes of the next body, and most that a proxy in front of the hub has let through. */
-  let bodyBytes: number = limits.forwardBatchBytes;
-  let bodyBytesMax = bodyBytes;
+  const size = new BodySize(limits.forwardBatchBytes);
   /** The hub unpacks bodies, as its last answer to `ask` says and nothing since then has shown otherwise. */
   let unpacks = false;
 
@@ -45,47 +43,49 @@ export function openHub(opening: Opening): AskableDestination {
     return at === undefined ? notUnderstood(reason) : ((await loopIn(at)) ?? { kind: 'at', seq: at.seq, id: at.id });
   }
 
-  async function send({ lines, lost, after, lastSeq }: Batch, signal: AbortSignal): Promise<Sent> {
+  async function send(batch: Batch, signal: AbortSignal): Promise<Sent> {
+    const { lines } = batch;
     const ofSources = lines.some(sourceOf) ? await through?.() : undefined;
     for (;;) {
-      const fitting = firstOf(lines, bodyBytes, limits.batchItemsMax);
+      const fitting = firstOf(lines, size.bytes, limits.batchItemsMax);
       const { chosen, names } = chooseWithNames(fitting, source, ofSources, limits.forwardThroughMax);
       if (chosen.length === 0) return tooFar(lines[0]!, limits);
-      const [{ bytes, start, end, seq }] = chosen as readonly [Line];
-      const body = bytesOf(chosen);
       const headers = {
-        'Content-Type': 'application/x-ndjson',
-        'Assetlog-Crc': hex(crcBefore(bytes, start, end)),
-        ...(lost !== undefined && { 'Assetlog-Lost': `${lost.first}-${lost.last}` }),
-        ...(beginSeq > 1 && lost && { 'Assetlog-Begins': String(beginSeq) }),
-        ...(after !== undefined && { 'Assetlog-After': after }),
-        ...(lastSeq !== undefined && { 'Assetlog-Last': String(lastSeq) }),
+        ...headersOf(batch, opening),
         ...(names.length > 0 && { 'Assetlog-Through': names.join(', ') }),
-        ...(sourceName !== undefined && { 'Assetlog-Name': encodeURIComponent(sourceName) }),
       };
-      const packed = unpacks && body.length <= limits.forwardBatchBytes ? pack(body, limits) : undefined;
-      const found = await requests.send({
-        method: 'PUT',
-        path: `${path}/${seq}`,
-        headers: { ...headers, ...(packed !== undefined && packedHeader) },
-        body: packed ?? body,
-        signal,
-      });
-      // On a slow link a large body does not arrive within the timeout.
-      if (found.kind === 'unclear' && found.status === undefined) bodyBytes = Math.max(1, body.length >> 1);
-      const answer = asAgain(found);
-      if (answer.kind !== 'answer') return answer;
-      // The hub went back a version, or a proxy does not let the body through as it is: the same lines go unpacked.
-      if (packed !== undefined && (answer.status === 415 || answer.status === 400)) {
-        unpacks = false;
-        continue;
-      }
-      if (answer.status !== 413 || chosen.length === 1) {
-        if (answer.status === 200) bodyBytes = Math.min(2 * bodyBytes, bodyBytesMax);
-        return judge(answer, chosen);
-      }
-      bodyBytes = bodyBytesMax = body.length >> 1;
+      const sent = await put(chosen, headers, signal);
+      if (sent !== undefined) return sent;
     }
+  }
+
+  /** @returns undefined if the lines are to be sent again: fewer of them, or not packed */
+  async function put(
+    lines: readonly Line[],
+    headers: Readonly<Record<string, string>>,
+    signal: AbortSignal,
+  ): Promise<Sent | undefined> {
+    const body = bytesOf(lines);
+    const packed = unpacks && body.length <= limits.forwardBatchBytes ? pack(body, limits) : undefined;
+    const found = await requests.send({
+      method: 'PUT',
+      path: `${path}/${lines[0]!.seq}`,
+      headers: { ...headers, ...(packed !== undefined && packedHeader) },
+      body: packed ?? body,
+      signal,
+    });
+    if (found.kind === 'unclear' && found.status === undefined) size.wasTooSlow(body.length);
+    const answer = asAgain(found);
+    if (answer.kind !== 'answer') return answer;
+    const { status } = answer;
+    // The hub went back a version, or a proxy does not let the body through as it is: the same lines go unpacked.
+    if (packed !== undefined && (status === 415 || status === 400)) unpacks = false;
+    else if (status === 413 && lines.length > 1) size.wasTooLarge(body.length);
+    else {
+      if (status === 200) size.arrived();
+      return judge(answer, lines);
+    }
+    return undefined;
   }
 
   async function judge(answer: HubAnswer, lines: readonly Line[]): Promise<Sent> {
@@ -115,6 +115,45 @@ export function openHub(opening: Opening): AskableDestination {
     send,
     haveFilesChanged: (signal) => requests.haveFilesChanged(signal),
     close: () => requests.close(),
+  };
+}
+
+/** How many bytes the next body may have. */
+class BodySize {
+  bytes: number;
+  /** As many as a proxy in front of the hub has let through. */
+  #max: number;
+
+  constructor(max: number) {
+    this.bytes = max;
+    this.#max = max;
+  }
+
+  /** On a slow link a large body does not arrive within the timeout. */
+  wasTooSlow(bytes: number): void {
+    this.bytes = Math.max(1, bytes >> 1);
+  }
+
+  wasTooLarge(bytes: number): void {
+    this.bytes = bytes >> 1;
+    this.#max = this.bytes;
+  }
+
+  arrived(): void {
+    this.bytes = Math.min(2 * this.bytes, this.#max);
+  }
+}
+
+function headersOf({ lines, lost, after, lastSeq }: Batch, { beginSeq = 1, sourceName }: Opening) {
+  const { bytes, start, end } = lines[0]!;
+  return {
+    'Content-Type': 'application/x-ndjson',
+    'Assetlog-Crc': hex(crcBefore(bytes, start, end)),
+    ...(lost !== undefined && { 'Assetlog-Lost': `${lost.first}-${lost.last}` }),
+    ...(beginSeq > 1 && lost && { 'Assetlog-Begins': String(beginSeq) }),
+    ...(after !== undefined && { 'Assetlog-After': after }),
+    ...(lastSeq !== undefined && { 'Assetlog-Last': String(lastSeq) }),
+    ...(sourceName !== undefined && { 'Assetlog-Name': encodeURIComponent(sourceName) }),
   };
 }
 

@@ -277,29 +277,49 @@ function connectTo(path: string, signal: AbortSignal): Promise<Socket> {
 /** @param onState called when the state has arrived @returns also the answer, if one is wanted; the state `held` if it is too long */
 function readSaid(socket: Socket, limits: AskLimits, wantsAnswer: boolean, onState: () => void): Promise<Said> {
   return new Promise((resolve, reject) => {
-    let state = '';
-    const answer: Buffer[] = [];
-    let answerBytes = 0;
+    const heard = new Heard();
     const settle = (said: Said) => {
       socket.destroy();
       resolve(said);
     };
     socket.on('data', (chunk: Buffer) => {
-      let rest = chunk;
-      if (!state.endsWith('\n')) {
-        const end = chunk.indexOf(LINE_FEED) + 1;
-        state += chunk.toString('latin1', 0, end === 0 ? chunk.length : end);
-        rest = end === 0 ? Buffer.alloc(0) : chunk.subarray(end);
-        if (state.length > limits.lockAnswerBytesMax) settle({ state: 'held' });
-        if (end > 0) onState();
-        if (end > 0 && !wantsAnswer) settle({ state });
-      }
-      if (rest.length > 0) answer.push(rest);
-      answerBytes += rest.length;
-      if (answerBytes > limits.doorAnswerBytesMax) settle({ state });
-      if (rest.at(-1) === LINE_FEED) settle({ state, answer: Buffer.concat(answer).toString() });
+      heard.take(chunk);
+      const { state, answer } = heard;
+      if (state.length > limits.lockAnswerBytesMax) return settle({ state: 'held' });
+      if (!heard.hasState) return;
+      onState();
+      if (!wantsAnswer || heard.answerBytes > limits.doorAnswerBytesMax) settle({ state });
+      else if (answer !== undefined) settle({ state, answer });
     });
-    socket.on('end', () => settle({ state }));
-    socket.on('error', (error) => (state.endsWith('\n') ? settle({ state }) : reject(error)));
+    socket.on('end', () => settle({ state: heard.state }));
+    socket.on('error', (error) => (heard.hasState ? settle({ state: heard.state }) : reject(error)));
   });
+}
+
+/** The bytes of a connection to the holder of a lock: its state up to the first line feed, then its answer. */
+class Heard {
+  state = '';
+  answerBytes = 0;
+  readonly #answer: Buffer[] = [];
+
+  get hasState(): boolean {
+    return this.state.endsWith('\n');
+  }
+
+  /** Undefined until it ends with a line feed. */
+  get answer(): string | undefined {
+    return this.#answer.at(-1)?.at(-1) === LINE_FEED ? Buffer.concat(this.#answer).toString() : undefined;
+  }
+
+  take(chunk: Buffer): void {
+    let rest = chunk;
+    if (!this.hasState) {
+      const end = chunk.indexOf(LINE_FEED) + 1 || chunk.length;
+      this.state += chunk.toString('latin1', 0, end);
+      rest = chunk.subarray(end);
+    }
+    if (rest.length === 0) return;
+    this.#answer.push(rest);
+    this.answerBytes += rest.length;
+  }
 }

@@ -4,7 +4,7 @@ import { type Bounds, type Filter, isMatch, type SourceFilter } from '../../even
 import type { TextFilter } from '../../event/text-filter.ts';
 import type { ReadableDisk } from '../disk.ts';
 import { ChainFollower, crcOf, endingOf, readForm } from '../line/chain.ts';
-import { LineCutter } from '../line/lines.ts';
+import { LineCutter, type LinesCutter } from '../line/lines.ts';
 import { isInMembers, timeOf } from '../line/members.ts';
 import type { ChainPosition } from '../line/record.ts';
 import { askDurable } from '../progress.ts';
@@ -109,11 +109,32 @@ export class FileReader {
     if (!this.#hasRead && !this.#isHeldBack) return;
     // Asked before the file is read: the answer does not cover what is written later.
     const endBytes = await this.#askDurable(isClosed, size);
-    let { passedSeq } = this.#lineFilter;
     this.#isHeldBack = false;
-    for (;;) {
-      const search = this.#isSearching ? this.#searchOn() : undefined;
-      const lines = search ?? this.#cutOn();
+    let { passedSeq } = this.#lineFilter;
+    if (this.#isSearching) {
+      const search = yield* this.#readOn(() => this.#searchOn(), size, endBytes, passedSeq);
+      const isFirst = search.firstByte === undefined || search.firstSeq === this.#chain.seq;
+      if (!this.#isDoubtful && isFirst && this.#endsWell(search, size)) return;
+      this.#continueByLines();
+      passedSeq = this.#passedBefore;
+    }
+    const { carriedBytes } = yield* this.#readOn(() => this.#cutOn(), size, endBytes, passedSeq);
+    this.#isTorn = carriedBytes > 0 && this.#chain.seq < this.#durableSeq;
+    this.#isHeldBack ||= this.#chain.seq >= this.#durableSeq && size > this.#goodBytes;
+  }
+
+  /**
+   * Passes the bytes after the valid lines to a search or a cutter; from the start of the file if it is another one meanwhile.
+   * @param passedBefore the `passedSeq` of the line filter when the read began
+   */
+  async *#readOn<Lines extends LinesCutter>(
+    start: () => Lines,
+    size: number,
+    endBytes: number | undefined,
+    passedBefore: number,
+  ): AsyncGenerator<readonly Line[], Lines> {
+    for (let passedSeq = passedBefore; ; passedSeq = this.#lineFilter.passedSeq) {
+      const lines = start();
       for await (const chunk of this.#chunksOn(size, endBytes)) {
         lines.push(chunk);
         if (this.#isDoubtful) break;
@@ -121,21 +142,12 @@ export class FileReader {
         if (lines.carriedBytes < chunk.length) yield this.#takeMatches();
         if (this.#isHeldBack || this.#chain.seq >= this.#durableSeq) break; // no call that only finds the end of the file
       }
-      if (this.#isOther) {
-        this.#beginAgain();
-        passedSeq = this.#lineFilter.passedSeq;
-        continue;
+      if (!this.#isOther) {
+        this.#passedBefore = passedSeq;
+        this.#readBytes = lines.position;
+        return lines;
       }
-      this.#passedBefore = passedSeq;
-      this.#readBytes = lines.position;
-      if (search === undefined) {
-        this.#isTorn = lines.carriedBytes > 0 && this.#chain.seq < this.#durableSeq;
-        this.#isHeldBack ||= this.#chain.seq >= this.#durableSeq && size > this.#goodBytes;
-        return;
-      }
-      const isFirst = search.firstByte === undefined || search.firstSeq === this.#chain.seq;
-      if (!this.#isDoubtful && isFirst && this.#endsWell(search, size)) return;
-      this.#continueByLines();
+      this.#beginAgain();
     }
   }
 

@@ -82,32 +82,34 @@ class JournalReader {
       try {
         const isClosed = this.#listed.length > 0; // the next file is begun only after all of this one is durable
         if (this.#file !== undefined) yield* this.#file.read(isClosed);
-        // The next file has none that was durable when the writer was asked: an event is no reason to list the folder.
-        if (!isClosed && !isLastLook && this.#file?.hasAllDurable === true) {
-          await this.#more();
-          continue;
-        }
-        if (!isClosed) {
-          await this.#list();
-          if (this.#listed.length === 0) {
-            if (!isLastLook) await this.#more();
-            else if (await this.#isRead()) return;
-          }
-          continue; // read what was appended before the next file was begun
-        }
-        if (this.#file !== undefined) this.#due = this.#file.end(true);
-        this.#file = undefined;
-        const segment = this.#listed.shift()!;
-        if (segment.firstSeq > (this.#bounds.untilSeq ?? Number.POSITIVE_INFINITY)) return;
-        this.#begunSeq = segment.firstSeq;
+        const next = isClosed ? this.#endFile() : await this.#look(isLastLook);
+        if (next === 'end') return;
+        if (next === 'wait') await this.#more();
         // Who follows the journal may wait long for the next line after a gap.
-        if (await this.#begin(segment)) yield [];
+        if (next === 'begin' && (await this.#begin())) yield [];
       } catch (error) {
         if (this.#file === undefined) throw error;
         unlessAbsent(undefined)(error as NodeJS.ErrnoException);
         await this.#leave(this.#file.segment);
       }
     }
+  }
+
+  /** Ends the file that is read, since another one follows. @returns what comes next */
+  #endFile(): 'begin' | 'end' {
+    if (this.#file !== undefined) this.#due = this.#file.end(true);
+    this.#file = undefined;
+    return this.#listed[0]!.firstSeq > (this.#bounds.untilSeq ?? Number.POSITIVE_INFINITY) ? 'end' : 'begin';
+  }
+
+  /** Looks for files after the one that is read. @returns what comes next */
+  async #look(isLastLook: boolean): Promise<'read' | 'wait' | 'end'> {
+    // The next file has no line that was durable when the writer was asked: an event is no reason to list the folder.
+    if (!isLastLook && this.#file?.hasAllDurable === true) return 'wait';
+    await this.#list();
+    if (this.#listed.length > 0) return 'read'; // what was appended before the next file was begun
+    if (!isLastLook) return 'wait';
+    return (await this.#isRead()) ? 'end' : 'read';
   }
 
   /** Reads the segments from the newest to the oldest. */
@@ -176,7 +178,9 @@ class JournalReader {
   }
 
   /** Opens the next file, unless the filter skips it. @returns whether events before it are gone */
-  async #begin(segment: SegmentName): Promise<boolean> {
+  async #begin(): Promise<boolean> {
+    const segment = this.#listed.shift()!;
+    this.#begunSeq = segment.firstSeq;
     const [next] = this.#listed;
     if (!this.#begun && next !== undefined && next.firstSeq <= this.#lineFilter.passedSeq + 1) return false;
     const isGap = this.#join(segment);
