@@ -156,7 +156,7 @@ export class Forwarder {
     let found: HeldBack | undefined;
     for (const { name, hold, ...settings } of this.#file?.current ?? []) {
       if (!hold || !appliesTo(settings, deployment)) continue;
-      const fromSeq = this.#journalPipes.get(deployment)?.pipes.get(name)?.ledger.floorSeq ?? 1;
+      const fromSeq = this.#journalPipes.get(deployment)?.pipes.get(name)?.sender.ledger.floorSeq ?? 1;
       if (found !== undefined && found.fromSeq <= fromSeq) continue;
       const reason = `the destination ${name} has not received event ${fromSeq} yet; see assetlog forward status`;
       found = { fromSeq, reason };
@@ -174,7 +174,7 @@ export class Forwarder {
 
   /** The ids of the journals that the events of a journal go to, as far as its destinations have said: what a hub replies to its senders. */
   viaOf(deployment: Deployment): readonly string[] {
-    return [...(this.#journalPipes.get(deployment)?.pipes.values() ?? [])].flatMap(({ via }) => via);
+    return [...(this.#journalPipes.get(deployment)?.pipes.values() ?? [])].flatMap(({ sender }) => sender.via);
   }
 
   /** Reads the file of destinations again, and lets pipes that wait or are stopped try, and idle ones ask, at once. Never rejects. */
@@ -225,11 +225,11 @@ export class Forwarder {
         lagEvents: sum(statuses.map(({ lag_events }) => lag_events ?? 0)),
         lagSeconds: Math.max(0, ...statuses.map(({ lag_seconds }) => lag_seconds ?? 0)),
         outcomes: total(pipes.map(({ outcomes }) => outcomes)),
-        answers: total(pipes.map(({ traffic }) => traffic.answers)),
+        answers: total(pipes.map(({ sender }) => sender.traffic.answers)),
         states: total([NO_STATES, ...statuses.map(({ state }) => new Map([[state, 1]]))]),
         lastSuccessSeconds: successes.length > 0 ? Math.max(...successes) : undefined,
         deadLetters: sum(statuses.map(({ dead_letters }) => dead_letters ?? 0)),
-        lostEvents: sum(pipes.map(({ ledger }) => ledger.letters?.lostTotal ?? 0)),
+        lostEvents: sum(pipes.map(({ sender }) => sender.ledger.letters?.lostTotal ?? 0)),
         missingEvents: sum(statuses.map(({ lost_events }) => lost_events ?? 0)),
         heldBytes: sum(of.map((journal, at) => journal.heldBytes(pipes[at] as Pipe))),
       };

@@ -40,7 +40,7 @@ export class JournalPipes {
   update(wanted: ReadonlyMap<string, DestinationSettings>): void {
     for (const [name, pipe] of this.pipes) {
       const now = wanted.get(name);
-      if (now !== undefined && JSON.stringify(now) === JSON.stringify(pipe.settings)) continue;
+      if (now !== undefined && JSON.stringify(now) === JSON.stringify(pipe.sender.settings)) continue;
       this.pipes.delete(name);
       const closed: Promise<void> = pipe.close().then(() => void this.#closing.delete(closed));
       this.#closing.add(closed);

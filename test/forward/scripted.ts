@@ -207,7 +207,7 @@ export function createPipe(
     eventually(`${what}; now ${JSON.stringify(pipe.status)}`, () => isSo(pipe.status));
   const untilDone = () => waitFor('all is settled', ({ state, lag_events }) => state === 'idle' && lag_events === 0);
   return {
-    ...{ pipe, ledger: pipe.ledger, disk, progress, log, untilDone },
+    ...{ pipe, ledger: pipe.sender.ledger, disk, progress, log, untilDone },
     until: (wanted) => waitFor(`it is ${wanted}`, ({ state }) => state === wanted),
     finish: async () => {
       await untilDone();

@@ -104,17 +104,17 @@ export class Ledger {
   }
 
   /** The kind as which the destination is asked until it has answered. */
-  get #kind(): DestinationKind {
+  get kind(): DestinationKind {
     return this.#value.kind ?? kindOf(this.#to, 'destination');
   }
 
-  get #traits(): KindTraits {
-    return traitsOf[this.#kind];
+  get traits(): KindTraits {
+    return traitsOf[this.kind];
   }
 
   /** Whether the destination says itself how far it is, and never forgets an event. */
   get #isCache(): boolean {
-    const { truth, removesOld } = this.#traits;
+    const { truth, removesOld } = this.traits;
     return truth === 'destination' && !removesOld;
   }
 
@@ -227,7 +227,7 @@ export class Ledger {
   /** Still being sent are only events in doubt, and the rest of a request that goes again as it was. */
   get #settled(): CursorValue {
     const { sending, seq } = this.#value;
-    const isSending = this.doubts.size > 0 || (this.#traits.repeatsBatches && sending !== undefined && sending > seq);
+    const isSending = this.doubts.size > 0 || (this.traits.repeatsBatches && sending !== undefined && sending > seq);
     return { ...this.#value, sending: isSending ? sending : undefined };
   }
 
@@ -252,7 +252,7 @@ export class Ledger {
       // With the events before it, a request would have any size.
       const isSentAgain = value.seq <= seq && seq < sending;
       const at = seq === value.seq ? {} : { seq, id };
-      await this.#save({ ...value, ...at, kind: this.#kind, sending: isSentAgain ? sending : undefined });
+      await this.#save({ ...value, ...at, kind: this.kind, sending: isSentAgain ? sending : undefined });
       for (const { first, last } of this.#namedBlindly) {
         if (first <= seq) await this.#letters!.closeTaken({ first, last: Math.min(last, seq) });
       }
@@ -269,7 +269,7 @@ export class Ledger {
   /** Before a request: after a crash the destination might have the events up to this one. @throws the error of a system call */
   async begin(seq: number): Promise<void> {
     // What is there after a crash is known to such a destination alone, or to none.
-    if (this.#traits.repeatsBatches || this.#traits.truth === 'cursor')
+    if (this.traits.repeatsBatches || this.traits.truth === 'cursor')
       await this.#save({ ...this.#value, sending: Math.max(seq, ...this.doubts.keys()) });
   }
 
@@ -287,7 +287,7 @@ export class Ledger {
   async record(step: Step): Promise<Position> {
     const last = endOf(step);
     this.#checkNext(step);
-    const isAsked = this.#traits.truth === 'destination';
+    const isAsked = this.traits.truth === 'destination';
     switch (step.kind) {
       case 'recorded':
         await this.confirmed({ first: step.lines[0]!.seq, last: last.seq });
@@ -323,14 +323,14 @@ export class Ledger {
   #passTo({ seq, id }: Position): void {
     for (const one of this.doubts.keys()) if (one <= seq) this.doubts.delete(one);
     const inDoubt = this.doubts.size > 0 ? Math.max(...this.doubts.keys()) : undefined;
-    const sending = this.#traits.truth === 'cursor' ? inDoubt : this.#value.sending;
+    const sending = this.traits.truth === 'cursor' ? inDoubt : this.#value.sending;
     this.#value = { ...this.#value, seq, id, sending };
   }
 
   /** All up to a position is lost, or was passed before, and the dead letters name what is lost. */
   #passLost(position: Position): void {
     this.namedSeq = Math.max(this.namedSeq, position.seq);
-    if (!this.#traits.namesLost) this.#passTo(position); // else the cursor passes it with the next event that is taken
+    if (!this.traits.namesLost) this.#passTo(position); // else the cursor passes it with the next event that is taken
   }
 
   #addLetter(line: Line, outcome: Outcome): Promise<void> {

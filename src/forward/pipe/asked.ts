@@ -9,12 +9,12 @@ import { kindOf } from '../destinations/kinds.ts';
 import type { Position, SeqRange } from '../position.ts';
 import type { DestinationSettings } from '../settings.ts';
 import { commandText } from './backlog.ts';
-import type { SendingContext } from './context.ts';
 import { hasEvent, stopAtFork, stopAtLostCursor } from './fork.ts';
+import type { Sender } from './sender.ts';
 import { ASKING, IDLE, LINGERING, OPENING, SENDING, type State, settle, stop } from './states.ts';
 
 export class AskedSending {
-  readonly #pipe: SendingContext;
+  readonly #sender: Sender;
   /** What the destination has. */
   #theirs: Position = { seq: 0, id: null };
   /** The events of the last request. */
@@ -28,13 +28,13 @@ export class AskedSending {
   /** How often in a row the destination has answered as no hub does. */
   #strangeAnswers = 0;
 
-  constructor(pipe: SendingContext) {
-    this.#pipe = pipe;
+  constructor(sender: Sender) {
+    this.#sender = sender;
   }
 
   async ask(): Promise<State> {
-    const { traffic, destination } = this.#pipe;
-    const asked = await traffic.answered(destination.ask!(traffic.signal));
+    const { traffic, destination } = this.#sender;
+    const asked = await traffic.answered(destination!.ask!(traffic.signal));
     this.#strangeAnswers = asked.kind === 'no hub' ? this.#strangeAnswers + 1 : 0;
     switch (asked.kind) {
       case 'again':
@@ -49,7 +49,7 @@ export class AskedSending {
   }
 
   async #isNoHub(): Promise<State> {
-    const { ledger, settings, ack } = this.#pipe;
+    const { ledger, settings, ack } = this.#sender;
     const { value, lostReason } = ledger;
     const { to } = settings;
     if (ack !== undefined) return stopForAck(settings);
@@ -57,7 +57,7 @@ export class AskedSending {
       const reason = `${to} was a hub and does not answer as one any more; check the URL and proxies`;
       return stop('not understood', reason, ASKING);
     }
-    if (lostReason !== undefined) return stopAtLostCursor(this.#pipe, lostReason, ASKING);
+    if (lostReason !== undefined) return stopAtLostCursor(this.#sender, lostReason, ASKING);
     // A page of a proxy looks the same, and a hub takes plain reports for events of its own.
     if (this.#strangeAnswers < 2) return ASKING;
     await ledger.decideKind(kindOf(to, 'cursor'));
@@ -65,11 +65,11 @@ export class AskedSending {
   }
 
   async #continueAt(theirs: Position): Promise<State> {
-    const { ledger, lastSeq, settings, notices, backlog, traffic, ack } = this.#pipe;
+    const { ledger, lastSeq, settings, notices, backlog, traffic, ack } = this.#sender;
     const { value } = ledger;
-    if (theirs.seq > lastSeq || (theirs.seq > 0 && !(await hasEvent(this.#pipe, theirs)))) {
+    if (theirs.seq > lastSeq || (theirs.seq > 0 && !(await hasEvent(this.#sender, theirs)))) {
       const problem = `${settings.to} has event ${theirs.seq} of this journal as ${theirs.id}, and this journal, which ends with ${lastSeq}, does not`;
-      return stopAtFork(this.#pipe, problem, theirs.id, ASKING);
+      return stopAtFork(this.#sender, problem, theirs.id, ASKING);
     }
     const seq = await this.#findSettled(theirs.seq);
     if (seq < value.seq && value.id !== null) {
@@ -91,7 +91,7 @@ export class AskedSending {
 
   /** @returns the last event that the destination does not need any more. @param theirSeq the last one that it has */
   async #findSettled(theirSeq: number): Promise<number> {
-    const { ledger, traits, beginSeq } = this.#pipe;
+    const { ledger, traits, beginSeq } = this.#sender;
     const { seq, id } = ledger.value;
     if (theirSeq > 0) this.#isEmpty = false;
     if (theirSeq >= seq) return theirSeq;
@@ -110,7 +110,7 @@ export class AskedSending {
   }
 
   #warnOfNothing(had: number): void {
-    const { settings, notices, disk } = this.#pipe;
+    const { settings, notices, disk } = this.#sender;
     if (!this.#isEmpty) {
       const command = commandText(disk, `forward from ${settings.name} --seq 1`);
       const wayOut = `${command}, before the destination has a later event`;
@@ -122,37 +122,37 @@ export class AskedSending {
   /** @returns whether the next event, which is loaded, is sent at once: the first one after a pause is, and a backlog */
   next(seq: number): State {
     const isNew = this.#lastSeq < seq;
-    return isNew && this.#pipe.traffic.untilOld(this.#lingerMs) > 0 ? LINGERING : SENDING;
+    return isNew && this.#sender.traffic.untilOld(this.#lingerMs) > 0 ? LINGERING : SENDING;
   }
 
   get #lingerMs(): number {
-    const { traits, settings, limits, ack } = this.#pipe;
+    const { traits, settings, limits, ack } = this.#sender;
     return traits.lingers && ack === undefined ? (settings.lingerMs ?? limits.forwardLingerMs) : 0;
   }
 
   /** Lets events gather until it is time for the next request or there is a full one, and sends it: also when a stop ends that. */
   async linger(): Promise<State> {
-    const { traits, limits, ledger, backlog, traffic } = this.#pipe;
+    const { traits, limits, ledger, backlog, traffic } = this.#sender;
     const bytesMax = traits.requestBytesMax(limits);
     for (let isOver = false; ; ) {
-      await backlog.readAhead(ledger.value.seq, this.#pipe.lastSeq, bytesMax);
+      await backlog.readAhead(ledger.value.seq, this.#sender.lastSeq, bytesMax);
       const waitMs = traffic.untilOld(this.#lingerMs);
       if (isOver || waitMs <= 0 || backlog.isFull(bytesMax) || traffic.closing.aborted) break;
       const ended = new AbortController();
-      const more = this.#pipe.moreEvents(limits.forwardLingerEventsMax, ended.signal);
+      const more = this.#sender.moreEvents(limits.forwardLingerEventsMax, ended.signal);
       isOver = await traffic.isLate(more, waitMs);
       ended.abort();
     }
     return this.send(true);
   }
 
-  /** Sends the loaded lines. @param isLast as `SendingContext.request` */
+  /** Sends the loaded lines. @param isLast as `Sender.request` */
   async send(isLast = false): Promise<State> {
-    const { traits, limits, backlog } = this.#pipe;
+    const { traits, limits, backlog } = this.#sender;
     const bytesMax = traits.requestBytesMax(limits);
     const lines = await this.#linesToSend(bytesMax);
     if (lines === undefined) return IDLE;
-    const { lastSeq } = this.#pipe;
+    const { lastSeq } = this.#sender;
     const [first, last] = [lines[0]!.seq, lines.at(-1)!.seq];
     const { seq, id } = this.#theirs;
     const lost = first > seq + 1 ? { first: seq + 1, last: first - 1 } : undefined;
@@ -160,14 +160,14 @@ export class AskedSending {
     const after = first === seq + 1 && id !== null ? id : undefined;
     this.#sent = { first, last };
     this.#lastSeq = lastSeq;
-    const sending = this.#pipe.request({ lines, lost, after, lastSeq }, isLast);
+    const sending = this.#sender.request({ lines, lost, after, lastSeq }, isLast);
     void backlog.readAhead(last, lastSeq, bytesMax);
     return this.#settle(lines, await sending);
   }
 
   /** @returns undefined if something else comes next */
   async #linesToSend(bytesMax: number): Promise<readonly Line[] | undefined> {
-    const { backlog, ledger, lastSeq } = this.#pipe;
+    const { backlog, ledger, lastSeq } = this.#sender;
     const { seq, sending = 0 } = ledger.value;
     const isSentAgain = sending > seq;
     if (isSentAgain) await backlog.readTo(Math.min(sending, lastSeq));
@@ -177,12 +177,12 @@ export class AskedSending {
   }
 
   #settle(lines: readonly Line[], sent: Sent): State | Promise<State> {
-    const { traffic, ack } = this.#pipe;
+    const { traffic, ack } = this.#sender;
     if (sent.kind === 'stopped')
-      return sent.why === 'fork' ? stopAtFork(this.#pipe, sent.reason, null, ASKING) : { ...sent, next: ASKING };
+      return sent.why === 'fork' ? stopAtFork(this.#sender, sent.reason, null, ASKING) : { ...sent, next: ASKING };
     if (sent.kind === 'refused') {
       const { status, reason } = sent;
-      return this.#pipe.refused(sent, lines[0]!, { outcome: 'refused', status, reason });
+      return this.#sender.refused(sent, lines[0]!, { outcome: 'refused', status, reason });
     }
     const isMoved = sent.kind === 'elsewhere' && !this.#wasAtOtherSeq;
     this.#wasAtOtherSeq = sent.kind === 'elsewhere';

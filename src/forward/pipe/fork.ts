@@ -3,53 +3,48 @@
 import { idTimeMs } from '../../journal/line/uuid.ts';
 import type { Position } from '../position.ts';
 import { commandText } from './backlog.ts';
-import type { SendingContext } from './context.ts';
+import type { Sender } from './sender.ts';
 import { type State, stop } from './states.ts';
 
 /**
  * @returns whether the journal has the same event at that seq; also `true` if retention removed the line after the destination
  *   answered, as the cursor shows
  */
-export async function hasEvent({ backlog, ledger: { value } }: SendingContext, at: Position): Promise<boolean> {
+export async function hasEvent({ backlog, ledger: { value } }: Sender, at: Position): Promise<boolean> {
   const line = await backlog.lineAt(at.seq);
   if (line === undefined && value.kind === undefined) return false; // nothing shows what was sent
   const own = line?.event.id ?? (at.seq === value.seq ? value.id : null);
   return own === null || own === at.id;
 }
 
-export async function stopAtFork(
-  pipe: SendingContext,
-  problem: string,
-  id: string | null,
-  next: State,
-): Promise<State> {
-  const { ledger, traits, lastSeq, settings, disk } = pipe;
+export async function stopAtFork(sender: Sender, problem: string, id: string | null, next: State): Promise<State> {
+  const { ledger, traits, lastSeq, settings, disk } = sender;
   const why = `${problem}: the folder was restored or copied`;
   // A copy continues after its own cursor.
   if (traits.truth === 'destination' && ledger.value.kind !== undefined && ledger.value.seq <= lastSeq)
     return stop('fork', `${why}; ${commandText(disk, 'forward identity --new')}`, next);
-  const first = (await firstAfter(pipe, id)) ?? 'N';
+  const first = (await firstAfter(sender, id)) ?? 'N';
   const command = traits.truth === 'destination' ? 'identity --new' : `from ${settings.name}`;
   const which = `${first} is the first event recorded after that one, by the clock: a lower number sends events twice, a higher one leaves events out`;
   return stop('fork', `${why}; ${which}; ${commandText(disk, `forward ${command} --seq ${first}`)}`, next);
 }
 
 /** @param problem what is wrong with the cursor of a destination that cannot be asked */
-export function stopAtLostCursor({ settings, disk }: SendingContext, problem: string, next: State): State {
+export function stopAtLostCursor({ settings, disk }: Sender, problem: string, next: State): State {
   const { name, to } = settings;
   const command = commandText(disk, `forward from ${name} --seq N`);
   return stop('cursor lost', `${problem}, and ${to} cannot be asked; ${command}`, next);
 }
 
 /** @returns the first seq that was recorded after the event with this id; 1 if all there are were; undefined if the id has no time */
-async function firstAfter(pipe: SendingContext, id: string | null): Promise<number | undefined> {
+async function firstAfter(sender: Sender, id: string | null): Promise<number | undefined> {
   const atMs = idTimeMs(id);
   if (atMs === undefined) return undefined;
-  const first = await pipe.firstSeq();
-  let [low, high] = [first, pipe.lastSeq + 1];
+  const first = await sender.firstSeq();
+  let [low, high] = [first, sender.lastSeq + 1];
   while (low < high) {
     const seq = Math.floor((low + high) / 2);
-    const line = await pipe.backlog.lineAt(seq, high - 1); // some might be lost
+    const line = await sender.backlog.lineAt(seq, high - 1); // some might be lost
     if (line === undefined || Date.parse(line.event.time) > atMs) high = seq;
     else low = line.seq + 1;
   }

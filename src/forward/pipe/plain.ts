@@ -8,14 +8,14 @@ import type { Sent } from '../destinations/destination.ts';
 import { onlyKindOf } from '../destinations/kinds.ts';
 import type { Step } from '../ledger/ledger.ts';
 import type { Outcome } from '../ledger/letter.ts';
-import type { SendingContext } from './context.ts';
 import { hasEvent, stopAtFork, stopAtLostCursor } from './fork.ts';
+import type { Sender } from './sender.ts';
 import { IDLE, OPENING, type State, type Suspect, settle, stop } from './states.ts';
 
 type InDoubt = Extract<Sent, { kind: 'in doubt' }>;
 
 export class PlainSending {
-  readonly #pipe: SendingContext;
+  readonly #sender: Sender;
   /** Requests that left the first event in doubt. */
   #tries = 0;
   /** The event that was sent last, or was to be. */
@@ -23,24 +23,23 @@ export class PlainSending {
   /** Since when all answers for the first event are failures; undefined if the last one was none. Of the monotonic clock. */
   #failingMs: number | undefined;
 
-  constructor(pipe: SendingContext) {
-    this.#pipe = pipe;
+  constructor(sender: Sender) {
+    this.#sender = sender;
   }
 
   /** Only the cursor says how far the upstream is, so the cursor has to be about this journal. */
   async begin(): Promise<State> {
-    const pipe = this.#pipe;
-    const { ledger, lastSeq } = pipe;
+    const { ledger, lastSeq } = this.#sender;
     const { value, lostReason } = ledger;
     const { seq, id } = value;
-    if (lostReason !== undefined) return stopAtLostCursor(pipe, lostReason, OPENING);
-    if (seq <= lastSeq && (seq === 0 || id === null || (await hasEvent(pipe, value)))) return IDLE;
+    if (lostReason !== undefined) return stopAtLostCursor(this.#sender, lostReason, OPENING);
+    if (seq <= lastSeq && (seq === 0 || id === null || (await hasEvent(this.#sender, value)))) return IDLE;
     const problem = `event ${seq} was sent, and this journal, which ends with ${lastSeq}, does not have it`;
-    return stopAtFork(pipe, problem, id, OPENING);
+    return stopAtFork(this.#sender, problem, id, OPENING);
   }
 
   async send(): Promise<State> {
-    const { settings, backlog, traits, limits, ledger, notices, traffic, alarms } = this.#pipe;
+    const { settings, backlog, traits, limits, ledger, notices, traffic, alarms } = this.#sender;
     const head = backlog.head(traits.requestBytesMax(limits));
     if (head?.kind !== 'lines') return IDLE;
     const [line] = head.lines as [Line];
@@ -54,7 +53,7 @@ export class PlainSending {
       return this.#giveUp(line);
     }
     const note = alarms && { note: () => alarms.noteOf(line) };
-    const sent = await this.#pipe.request({ lines: [line], lost: undefined, ...note });
+    const sent = await this.#sender.request({ lines: [line], lost: undefined, ...note });
     if (sent.kind === 'again' && alarms?.isWanted(line) === false) return IDLE; // it is passed
     if (sent.kind !== 'in doubt' || sent.status === undefined) this.#failingMs = undefined;
     if (sent.kind !== 'in doubt' || sent.isFinal) return this.#settle(line, sent);
@@ -68,7 +67,7 @@ export class PlainSending {
 
   /** Gives an event up that was answered with failures for long. Without an answer it is an outage, which gives nothing up. */
   #failed(line: Line, sent: InDoubt): State {
-    const { limits, traffic } = this.#pipe;
+    const { limits, traffic } = this.#sender;
     const nowMs = performance.now();
     if (sent.status !== undefined) this.#failingMs ??= nowMs;
     return nowMs - (this.#failingMs ?? nowMs) < limits.hookFailingMs ? traffic.waiting(sent, IDLE) : this.#giveUp(line);
@@ -76,13 +75,13 @@ export class PlainSending {
 
   /** What an answer means that leaves no doubt, or is final. */
   async #settle(line: Line, sent: Sent): Promise<State> {
-    const { ledger, traffic } = this.#pipe;
+    const { ledger, traffic } = this.#sender;
     const doubt = ledger.doubts.get(line.seq);
     switch (sent.kind) {
       case 'recorded':
         return this.#settled({ kind: 'recorded', lines: [line], letter: takenAfter(doubt) });
       case 'refused': {
-        const state = this.#pipe.refused(sent, line, refusalOf(sent, doubt));
+        const state = this.#sender.refused(sent, line, refusalOf(sent, doubt));
         if (state.kind !== 'settling') return state;
         traffic.pace.succeeded();
         this.#passes();
@@ -101,7 +100,7 @@ export class PlainSending {
 
   /** A proxy's page looks like the answer of a plain upstream. So the destination is asked again until it has taken an event. */
   async #untilTaken(): Promise<State> {
-    const { ledger, settings } = this.#pipe;
+    const { ledger, settings } = this.#sender;
     const isCertain = onlyKindOf(settings.to) !== undefined;
     if (ledger.value.id !== null || ledger.doubts.size > 0 || isCertain) return IDLE;
     await ledger.decideKind(undefined);
@@ -113,7 +112,7 @@ export class PlainSending {
    * an outage.
    */
   async lookFurther(state: Suspect): Promise<State> {
-    const { backlog, limits, lastSeq, traffic } = this.#pipe;
+    const { backlog, limits, lastSeq, traffic } = this.#sender;
     const head = backlog.head(0);
     if (head?.kind !== 'lines') return IDLE;
     const [line] = head.lines as [Line];
@@ -128,7 +127,7 @@ export class PlainSending {
     if (next.kind === 'another journal') return OPENING;
     if (next.kind === 'damage') return stop('damage', next.reason, state);
     const [second] = next.lines as [Line];
-    const sent = await this.#pipe.request({ lines: [second], lost: undefined });
+    const sent = await this.#sender.request({ lines: [second], lost: undefined });
     if (sent.kind === 'in doubt' && !sent.isFinal) {
       this.#doubt(second, sent);
       return traffic.waiting(sent, IDLE);
@@ -140,7 +139,7 @@ export class PlainSending {
   }
 
   #doubt({ seq }: Line, { status, reason }: InDoubt): void {
-    this.#pipe.ledger.doubts.set(seq, { outcome: 'in doubt', became: 'given up', status, reason });
+    this.#sender.ledger.doubts.set(seq, { outcome: 'in doubt', became: 'given up', status, reason });
   }
 
   #giveUp(line: Line): State {
@@ -149,7 +148,7 @@ export class PlainSending {
 
   /** An event that was never sent needs no dead letter. */
   #givenUp(line: Line): Step {
-    const outcome = this.#pipe.ledger.doubts.get(line.seq);
+    const outcome = this.#sender.ledger.doubts.get(line.seq);
     return outcome === undefined ? { kind: 'unwanted', last: line } : { kind: 'given up', line, outcome };
   }
 

@@ -10,7 +10,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from '../../config/limits.ts';
 import type { Disk, ReadableDisk } from '../../journal/disk.ts';
 import { Line } from '../../journal/look/reading.ts';
-import type { Notices } from '../../telemetry/log.ts';
 import { recordedUpTo } from '../destinations/answers.ts';
 import type { Destination, Sent } from '../destinations/destination.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -18,6 +17,7 @@ import { isOpen, type Outcome, seqsOf, skipped } from '../ledger/letter.ts';
 import type { LetterState } from '../ledger/letter-states.ts';
 import { readDeadLetters, readLetterStates } from '../ledger/letters.ts';
 import type { SeqRange } from '../position.ts';
+import type { Sender } from './sender.ts';
 
 /** What became of the letters, as numbers of events. */
 export interface RetryResult {
@@ -36,7 +36,7 @@ export interface RetryParts {
   readonly name: string;
   /** That of the pipe: only one may append at a time. */
   readonly ledger: Pick<Ledger, 'append'>;
-  /** @returns a destination that was opened with `openForRetry` */
+  /** See `Sender.openForRetry`. */
   readonly open: () => Destination;
   /** @returns how long to wait before the next request, in milliseconds: see `Pace.turnMs` */
   readonly turnMs: () => number;
@@ -53,22 +53,17 @@ export function isWanted({ first, last, outcome }: LetterState, seqs: SeqRange |
   return outcome !== 'removed' && first >= seqs.first && last <= seqs.last;
 }
 
-export interface LetterChangesOptions extends Omit<RetryParts, 'gone'> {
-  readonly notices: Pick<Notices, 'info'>;
-  /** Whether the journal and the dead letters are open. */
-  readonly isPossible: () => boolean;
-  /** Called when there might be space for other dead letters. */
-  readonly onSpace: () => void;
-}
-
 /** What an operator does about dead letters while the service forwards: one change at a time. */
 export class LetterChanges {
-  readonly #options: LetterChangesOptions;
+  readonly #sender: Sender;
+  readonly #onSpace: () => void;
   /** Resolves when the last change has ended. */
   ended: Promise<unknown> | undefined;
 
-  constructor(options: LetterChangesOptions) {
-    this.#options = options;
+  /** @param onSpace called when there might be space for other dead letters */
+  constructor(sender: Sender, onSpace: () => void) {
+    this.#sender = sender;
+    this.#onSpace = onSpace;
   }
 
   /**
@@ -78,26 +73,33 @@ export class LetterChanges {
    * @throws Error if it is not possible now, or the error of a system call on the dead letters
    */
   async retry(seqs: SeqRange | undefined, gone: AbortSignal): Promise<RetryResult> {
-    const { notices, onSpace } = this.#options;
-    const result = await this.#run(() => sendAgain({ ...this.#options, gone }, seqs));
+    const { disk, settings, ledger, limits, notices, traffic } = this.#sender;
+    const sending = {
+      open: () => this.#sender.openForRetry(),
+      turnMs: () => traffic.pace.turnMs(),
+      signal: traffic.closing,
+      gone,
+    };
+    const result = await this.#run(() => sendAgain({ disk, name: settings.name, ledger, limits, ...sending }, seqs));
     notices.info('dead letters were sent again', { ...result });
-    if (result.sent > 0) onSpace();
+    if (result.sent > 0) this.#onSpace();
     return result;
   }
 
   /** Gives dead letters up. @returns how many they were. @throws as `retry` */
   async giveUp(seqs: SeqRange): Promise<number> {
-    const { notices, onSpace } = this.#options;
-    const count = await this.#run(() => giveUp(this.#options, seqs));
+    const { disk, settings, ledger, limits, notices } = this.#sender;
+    const count = await this.#run(() => giveUp({ disk, name: settings.name, ledger, limits }, seqs));
     notices.info('dead letters were given up', { count });
-    onSpace();
+    this.#onSpace();
     return count;
   }
 
   async #run<Result>(change: () => Promise<Result>): Promise<Result> {
-    const { name, signal, isPossible } = this.#options;
+    const { settings, source, ledger, traffic } = this.#sender;
     if (this.ended !== undefined) throw new Error('another retry is under way; wait for it');
-    if (!isPossible() || signal.aborted) throw new Error(`forwarding to ${name} has not begun, or it ends`);
+    if (source === '' || ledger.letters === undefined || traffic.closing.aborted)
+      throw new Error(`forwarding to ${settings.name} has not begun, or it ends`);
     const changing = change();
     this.ended = changing.catch(() => {});
     return changing.finally(() => {

@@ -15,7 +15,7 @@ import { forEachLine } from '../../journal/line/lines.ts';
 import type { Destination } from '../destinations/destination.ts';
 import type { DestinationSettings } from '../settings.ts';
 import type { KnownAssets } from './alarms.ts';
-import type { SendingContext } from './context.ts';
+import type { Sender } from './sender.ts';
 
 /** An asset with its last event. */
 interface Noted {
@@ -27,10 +27,8 @@ interface Noted {
 }
 
 export class Stale {
-  readonly #pipe: SendingContext;
+  readonly #sender: Sender;
   readonly #assets: KnownAssets;
-  /** Opens the hook a second time: the pipe has its own connection. */
-  readonly #open: () => Destination;
   /** By the names of the assets; undefined before the file was read. */
   #noted: ReadonlyMap<string, Noted> | undefined;
   /** What the file has. */
@@ -41,10 +39,9 @@ export class Stale {
   #failingMs = 0;
   #looking: Promise<void> | undefined;
 
-  constructor(pipe: SendingContext, assets: KnownAssets, open: () => Destination) {
-    this.#pipe = pipe;
+  constructor(sender: Sender, assets: KnownAssets) {
+    this.#sender = sender;
     this.#assets = assets;
-    this.#open = open;
   }
 
   /** Looks for stale assets beside the pipe, if it is time. */
@@ -58,7 +55,7 @@ export class Stale {
   }
 
   async #run(): Promise<void> {
-    const { notices, limits } = this.#pipe;
+    const { notices, limits } = this.#sender;
     try {
       await this.#look();
     } catch (error) {
@@ -72,7 +69,7 @@ export class Stale {
     const { isLive, current } = this.#assets;
     const states = isLive ? current?.states : undefined;
     if (states === undefined) return; // it is being read
-    const hook = this.#open();
+    const hook = this.#sender.openForRetry();
     try {
       this.#noted = await this.#find(states, this.#noted ?? (await this.#read()));
       await this.#write();
@@ -85,7 +82,7 @@ export class Stale {
 
   /** @returns what is noted of assets that had no event since, and the stale assets that are not noted yet */
   async #find(states: AssetStates, noted: ReadonlyMap<string, Noted>): Promise<Map<string, Noted>> {
-    const { settings, notices, limits } = this.#pipe;
+    const { settings, notices, limits } = this.#sender;
     const { assetKey, keyPrefix, keyStart } = settings.only ?? {};
     const untilMs = Date.now() - durationMs(settings.staleAfter!)!;
     const found = new Map<string, Noted>();
@@ -107,7 +104,7 @@ export class Stale {
   }
 
   async #post(hook: Destination, noted: Noted): Promise<void> {
-    const { traffic, notices, limits } = this.#pipe;
+    const { traffic, notices, limits } = this.#sender;
     const { asset_key, seq, since } = noted;
     await traffic.pause(traffic.pace.turnMs());
     const asset = this.#assets.current?.states.find(asset_key);
@@ -130,7 +127,7 @@ export class Stale {
 
   /** @throws the error of a system call */
   async #read(): Promise<Map<string, Noted>> {
-    const { disk, settings, limits } = this.#pipe;
+    const { disk, settings, limits } = this.#sender;
     const noted = new Map<string, Noted>();
     const take = (chunk: Buffer, start: number, end: number) => {
       const one: Noted = JSON.parse(chunk.toString('utf8', start, end));
@@ -143,7 +140,7 @@ export class Stale {
 
   /** Durably. @throws the error of a system call */
   async #write(): Promise<void> {
-    const { disk, settings } = this.#pipe;
+    const { disk, settings } = this.#sender;
     const text = textOf(this.#noted ?? new Map());
     if (this.#noted === undefined || text === this.#written) return;
     await replaceDurably(disk, staleName(settings), [Buffer.from(text)]);

@@ -66,7 +66,7 @@ test('a hub is asked where a lost cursor was; a plain upstream is stopped and ne
   const { why, reason } = stopped.pipe.status;
   assert.equal(why, 'cursor lost');
   assert.match(reason ?? '', /is missing.*assetlog forward from upstream --seq N/);
-  await eventually('it is tried again', () => stopped.pipe.traffic.answers.get('no hub')! > 3);
+  await eventually('it is tried again', () => stopped.pipe.sender.traffic.answers.get('no hub')! > 3);
   await stopped.pipe.close();
   assert.deepEqual(upstream.requests, []);
   const { kind } = await readCursor(disk, 'upstream');

@@ -118,7 +118,7 @@ test('what is read while the cursor passes an event that was refused is sent, al
     if (call !== 'write' || !name.endsWith('.cursor') || isSaved || !engine.requests.includes(3)) return undefined;
     isSaved = true;
     saves.emit('save');
-    return eventually('the next event is read', () => bench.pipe.backlog.head(0) !== undefined);
+    return eventually('the next event is read', () => bench.pipe.sender.backlog.head(0) !== undefined);
   };
   await bench.pipe.check();
   await bench.finish();

@@ -62,16 +62,16 @@ test('which journals a hub says it is and forwards to is durable before an event
     return method === 'GET' ? [200, JSON.stringify({ seq: 0, id: null, via })] : [503, '{}'];
   });
   const pipe = pipeOf(t, { to }, { disk });
-  assert.deepEqual(pipe.via, []);
+  assert.deepEqual(pipe.sender.via, []);
   await pipe.check();
   await eventually('lines are sent', () => cut !== undefined);
   const again = pipeOf(t, { to: 'http://127.0.0.1:9' }, { disk: cut! });
   await again.readFloor();
-  assert.deepEqual(again.via, via);
+  assert.deepEqual(again.sender.via, via);
   cut!.put('forward-upstream.via', Buffer.from('x'));
   const other = pipeOf(t, { to }, { disk: cut! });
   await other.readFloor();
-  assert.deepEqual(other.via, [], 'a file that may be another one is not believed');
+  assert.deepEqual(other.sender.via, [], 'a file that may be another one is not believed');
 });
 
 test('what a hub says is asked for again until it is on the disk, and nothing is sent before', async (t) => {
@@ -87,10 +87,10 @@ test('what a hub says is asked for again until it is on the disk, and nothing is
   await pipe.check();
   await eventually('it has asked again', () => methods.length > 3 && pipe.status.state === 'waiting');
   assert.match(`${pipe.status.reason}`, /EIO/);
-  assert.deepEqual([new Set(methods), pipe.via], [new Set(['GET']), []]);
+  assert.deepEqual([new Set(methods), pipe.sender.via], [new Set(['GET']), []]);
   disk.fault = () => undefined;
   await eventually('lines are sent', () => methods.includes('PUT'));
-  assert.deepEqual(pipe.via, via);
+  assert.deepEqual(pipe.sender.via, via);
 });
 
 test('a restart keeps the time of the last success, and what has no time is none', async (t) => {

@@ -1,0 +1,177 @@
+/** What a pipe and both ways of sending, to a destination that can be asked and to a plain one, need of the journal and the destination. */
+
+import type { OpenClient } from '../../client/connection.ts';
+import type { Limits } from '../../config/limits.ts';
+import type { Disk } from '../../journal/disk.ts';
+import type { Line } from '../../journal/look/reading.ts';
+import type { OwnProgress, Progress } from '../../journal/progress.ts';
+import { contentsOf } from '../../journal/segments.ts';
+import type { Notices } from '../../telemetry/log.ts';
+import type { Ack } from '../acks.ts';
+import type { Batch, Destination, Opening, Sent } from '../destinations/destination.ts';
+import { type DestinationKind, type KindTraits, traitsOf } from '../destinations/kinds.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { Outcome } from '../ledger/letter.ts';
+import type { Deployment, DestinationSettings } from '../settings.ts';
+import { readBegin, type Through, writeVia } from '../source.ts';
+import { Alarms, type KnownAssets } from './alarms.ts';
+import { Backlog } from './backlog.ts';
+import { IDLE, type State, settle, stop } from './states.ts';
+import { Traffic } from './traffic.ts';
+
+export interface SenderOptions {
+  /** That of the journal. */
+  readonly deployment: Deployment;
+  /** Its `to` is that of the deployment. */
+  readonly settings: DestinationSettings;
+  /** The folder of the journal. */
+  readonly disk: Disk;
+  readonly progress: OwnProgress;
+  /** @returns the id of the journal, which is made if there is none. @throws the error of a system call */
+  readonly source: () => Promise<string>;
+  /** Like `Opening.through`. */
+  readonly through?: (() => Promise<Through>) | undefined;
+  /** Like `Opening.sourceName`. */
+  readonly sourceName?: string | undefined;
+  readonly openClient?: OpenClient | undefined;
+  /** Opens the destination; that of its kind if it is absent. */
+  readonly openAs?: ((kind: DestinationKind, opening: Opening) => Destination) | undefined;
+  /** Of the destination. */
+  readonly ledger: Ledger;
+  readonly notices: Notices;
+  readonly limits: Limits;
+  /** The assets of the journal; only a hook with `on` needs them. */
+  readonly assets?: (() => KnownAssets) | undefined;
+  /** Of the destination of `--ack`: hears what it has. */
+  readonly ack?: Ack | undefined;
+}
+
+export class Sender {
+  readonly settings: DestinationSettings;
+  /** The folder of the journal. */
+  readonly disk: Disk;
+  /** Of the journal, for what waits for events. */
+  readonly progress: Progress;
+  readonly limits: Limits;
+  readonly notices: Notices;
+  readonly ledger: Ledger;
+  readonly backlog: Backlog;
+  readonly traffic: Traffic;
+  /** Of a hook with `on`. */
+  readonly alarms: Alarms | undefined;
+  /** Of the destination of `--ack`. */
+  readonly ack: Ack | undefined;
+  /** The id of the journal, once it is known. */
+  source = '';
+  /** The first event of the journal under its id. */
+  beginSeq = 1;
+  /** The ids of the journals that the destination said its events reach, its own first, as the disk has them. */
+  via: readonly string[] = [];
+  /** Refusals since the last event that was taken. */
+  refusals = 0;
+  readonly #options: SenderOptions;
+  #opened: { readonly kind: DestinationKind; readonly destination: Destination } | undefined;
+
+  constructor(options: SenderOptions) {
+    const { settings, disk, progress, notices, ledger, limits, assets, ack } = options;
+    const { only, on } = settings;
+    this.#options = options;
+    this.settings = settings;
+    this.disk = disk;
+    this.progress = progress.of(disk.folder);
+    this.notices = notices.with({ destination: settings.name });
+    this.ledger = ledger;
+    this.ack = ack;
+    this.traffic = new Traffic(limits, settings, ack !== undefined);
+    this.limits = this.traffic.limits;
+    if (on !== undefined) this.alarms = new Alarms({ on, assets: assets!(), limits: this.limits });
+    this.backlog = new Backlog({
+      disk,
+      progress: () => progress.of(disk.folder),
+      limits: this.limits,
+      only: on === undefined ? only : { ...only, type: 'AssetCheckEvaluation' },
+      isWanted: this.alarms && ((line) => this.alarms!.isWanted(line)),
+      signal: this.traffic.closing,
+    });
+  }
+
+  /** Of the kind of the destination, as far as it is known. */
+  get traits(): KindTraits {
+    return this.ledger.traits;
+  }
+
+  /** Undefined before the first `open`. */
+  get destination(): Destination | undefined {
+    return this.#opened?.destination;
+  }
+
+  /** The last seq of the journal. */
+  get lastSeq(): number {
+    return (this.#options.progress.nextSeq(this.disk.folder) ?? 1) - 1;
+  }
+
+  /** @returns the first seq of the journal's first file. @throws the error of a system call */
+  async firstSeq(): Promise<number> {
+    return contentsOf(await this.disk.list()).segments[0]?.firstSeq ?? 1;
+  }
+
+  /** Resolves when the journal has so many further events, or the signal aborts. Never rejects. */
+  async moreEvents(count: number, signal: AbortSignal): Promise<void> {
+    const seq = this.lastSeq + count;
+    while (this.lastSeq < seq && !signal.aborted) {
+      await this.progress.durable();
+      await this.progress.more(signal);
+    }
+  }
+
+  /** Finds out under which id the journal is forwarded. @throws the error of a system call */
+  async findSource(): Promise<void> {
+    const source = await this.#options.source();
+    this.beginSeq = await readBegin(this.disk, source);
+    this.source = source;
+  }
+
+  /** Opens the destination, unless it is open as this kind. */
+  open(kind: DestinationKind): void {
+    if (this.#opened?.kind === kind) return;
+    this.destination?.close();
+    const { openAs = (one, opening) => traitsOf[one].open(opening) } = this.#options;
+    this.#opened = { kind, destination: openAs(kind, this.#opening) };
+  }
+
+  /** @returns the destination with a connection of its own, for events that were sent before */
+  openForRetry(): Destination {
+    return this.traits.openForRetry(this.#opening);
+  }
+
+  get #opening(): Opening {
+    const { settings, source, beginSeq, limits } = this;
+    const { deployment, sourceName, through, openClient } = this.#options;
+    const onVia = (via: readonly string[]) => this.#setVia(via);
+    return { ...settings, deployment, source, sourceName, beginSeq, through, limits, openClient, onVia };
+  }
+
+  /** Durable before an event is sent: it might come back by the hub after a crash, before the hub is heard again. */
+  async #setVia(via: readonly string[]): Promise<void> {
+    if (`${via}` === `${this.via}`) return;
+    await writeVia(this.disk, this.settings.name, via);
+    this.via = via;
+  }
+
+  /**
+   * Sends in turn; after a crash the ledger knows what was being sent.
+   * @param isLast whether it is sent although a stop has begun. @throws the error of a system call
+   */
+  request(batch: Batch, isLast = false): Promise<Sent> {
+    return this.traffic.send(this.destination!, batch, () => this.ledger.begin(batch.lines.at(-1)!.seq), isLast);
+  }
+
+  /** An event was refused: gives it up, unless it is one refusal too many. @param outcome for its dead letter */
+  refused(sent: Extract<Sent, { kind: 'refused' }>, line: Line, outcome: Outcome): State {
+    const refusals = this.refusals + 1;
+    if (this.traits.passesFailed || refusals < this.limits.forwardRefusalsMax)
+      return settle([{ kind: 'given up', line, outcome }]);
+    const reason = `${refusals} events in a row were refused, the last one is ${line.seq}: ${sent.reason}; if they are wrong, continue with SIGHUP`;
+    return stop('refusals', reason, IDLE);
+  }
+}
