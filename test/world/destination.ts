@@ -90,8 +90,7 @@ export class Model implements Destination {
     if (lines[0]!.seq === this.seq + 1 && isOther) return { kind: 'stopped', why: 'fork', reason: 'scripted' };
     for (const [at, { seq, event }] of lines.entries()) {
       if (seq <= this.seq) continue;
-      const isNamed =
-        !traitsOf[this.kind].namesLost || (at === 0 && lost?.first === this.seq + 1 && lost.last === seq - 1);
+      const isNamed = !traitsOf[this.kind].isHub || (at === 0 && lost?.first === this.seq + 1 && lost.last === seq - 1);
       if (seq > this.seq + 1 && !isNamed) return { kind: 'elsewhere', reason: `has ${this.seq}` };
       for (let gone = this.seq + 1; gone < seq; gone += 1) this.lost.push(gone);
       this.recorded.push(seq);

@@ -1,4 +1,4 @@
-/** What differs between the kinds of destinations. Pipes and commands ask for these properties, never for the kind. */
+/** What differs between the kinds of destinations. Pipes and commands ask for these properties, never for the kind by its name. */
 
 import { hasLogin, parseBaseUrl } from '../../client/base-url.ts';
 import type { Limits } from '../../config/limits.ts';
@@ -20,28 +20,31 @@ export interface KindTraits {
   readonly withoutMembers: readonly (keyof DestinationSettings)[];
   /** @returns a destination that is not connected yet. @throws TypeError if `to` is no URL */
   readonly open: (opening: Opening) => Destination;
-  /** Like `open`, for events that were sent before, in any order. What it takes does not move what is asked. */
-  readonly openForRetry: (opening: Opening) => Destination;
+  /**
+   * Like `open`, for events that were sent before, in any order: what it takes does not move what is asked. Absent if `open` does that as
+   * well.
+   */
+  readonly openForRetry?: (opening: Opening) => Destination;
   /** What says how far the destination is: it says so itself when it is asked, or the cursor is the only record. */
   readonly truth: 'destination' | 'cursor';
-  /** Whether the destination lists by when it heard of them the journals that are forwarded to it. */
-  readonly listsSources: boolean;
-  /** Whether the next request names the events that are lost. Otherwise the cursor passes lost events by itself. */
-  readonly namesLost: boolean;
+  /**
+   * Whether the destination is another assetlog. It never forgets an event of a journal, is told in the next request which events are
+   * lost, and lists its journals by when it heard of them; and events gather for `lingerMs`, for one request instead of many.
+   */
+  readonly isHub: boolean;
+  /**
+   * Whether the destination is a database or a broker. It removes old events, so that it can have none of a journal that it had events
+   * of; and few pipes use it, so that each retries often after a failure, and at once after an outage.
+   */
+  readonly isEngine: boolean;
   /** Whether the destination keeps the events of deployments apart, also at one URL. */
   readonly keepsDeploymentsApart: boolean;
-  /** Whether the destination removes old events, so that it can have none of a journal that it had events of. */
-  readonly removesOld: boolean;
-  /** Whether events gather for `lingerMs` after a request, for one request instead of many. */
-  readonly lingers: boolean;
   /** Whether a request that might have arrived goes again with the same lines, also after a crash. */
   readonly repeatsBatches: boolean;
   /** Whether an event that the destination does not take stops no other one: it gets a dead letter at once, or after `hookFailingMs`. */
   readonly passesFailed: boolean;
   /** Whether an event is sent at all; all are if it is absent. */
   readonly sends?: (event: Recorded, limits: Pick<Limits, 'hooksPassedMax'>) => boolean;
-  /** Whether few pipes use the destination, so that each retries often after a failure, and at once after an outage. */
-  readonly isNear: boolean;
   /** @returns the bytes of lines that fit a request; 0 for one line in each request */
   readonly requestBytesMax: (limits: Pick<Limits, 'forwardBatchBytes' | 'insertBytes'>) => number;
   /** What `ask`, or where it is absent `test`, shows and leaves out. */
@@ -50,36 +53,34 @@ export interface KindTraits {
   readonly ratePerSecond: number;
 }
 
+/** What a kind is unless its row says otherwise. */
+const usual = {
+  truth: 'destination',
+  isHub: false,
+  isEngine: false,
+  keepsDeploymentsApart: false,
+  repeatsBatches: false,
+  passesFailed: false,
+  ratePerSecond: Number.POSITIVE_INFINITY,
+} as const;
+
 const http = {
+  ...usual,
   schemes: ['http', 'https'],
   urlProblem: httpUrlProblem,
   withoutMembers: ['user', 'passwordFile', 'only', 'on', 'staleAfter'],
-  keepsDeploymentsApart: false,
-  removesOld: false,
-  repeatsBatches: false,
-  passesFailed: false,
-  isNear: false,
-  ratePerSecond: Number.POSITIVE_INFINITY,
 } as const;
 
 const plain = {
   ...http,
   truth: 'cursor',
-  listsSources: false,
-  lingers: false,
-  namesLost: false,
   requestBytesMax: () => 0,
 } as const;
 
 const engine = {
-  truth: 'destination',
-  listsSources: false,
-  lingers: false,
-  namesLost: false,
+  ...usual,
+  isEngine: true,
   keepsDeploymentsApart: true,
-  removesOld: true,
-  passesFailed: false,
-  isNear: true,
 } as const;
 
 export const traitsOf = {
@@ -87,17 +88,13 @@ export const traitsOf = {
     ...http,
     open: openHub,
     openForRetry: openApi, // as reports of its own
-    truth: 'destination',
-    listsSources: true,
-    lingers: true,
-    namesLost: true,
+    isHub: true,
     requestBytesMax: ({ forwardBatchBytes }) => forwardBatchBytes,
     tried: 'it is a hub, and says how far it is with the journal',
   },
   api: {
     ...plain,
     open: openApi,
-    openForRetry: openApi,
     tried: 'it is no hub but takes reports, as its refusal of one without a key shows',
   },
   hook: {
@@ -106,7 +103,6 @@ export const traitsOf = {
     urlProblem: hookUrlProblem,
     withoutMembers: ['user', 'passwordFile', 'stamp', 'inDoubt', 'lingerMs'],
     open: openHook,
-    openForRetry: openHook,
     keepsDeploymentsApart: true,
     passesFailed: true,
     sends: (event, { hooksPassedMax }) => hooksPassed(event) < hooksPassedMax,
@@ -119,10 +115,8 @@ export const traitsOf = {
     withoutMembers: ['tokenHeader', 'headers', 'proxy', 'stamp', 'inDoubt', 'only', 'on', 'staleAfter', 'lingerMs'],
     open: openNats,
     openForRetry: (opening) => openNats({ ...opening, source: `${opening.source}.again` }), // a subject of its own
-    repeatsBatches: false,
     requestBytesMax: ({ forwardBatchBytes }) => forwardBatchBytes,
     tried: 'its stream is set up and can be read; whether the login may publish was not tried',
-    ratePerSecond: Number.POSITIVE_INFINITY,
   },
   clickhouse: {
     ...engine,
@@ -130,7 +124,6 @@ export const traitsOf = {
     urlProblem: (to) => engineUrlProblem(to, TABLE, 'clickhouse+https://ch.example/assets.events'),
     withoutMembers: ['tokenFile', 'tokenHeader', 'stamp', 'inDoubt', 'only', 'on', 'staleAfter', 'lingerMs'],
     open: openClickhouse,
-    openForRetry: openClickhouse,
     repeatsBatches: true,
     requestBytesMax: ({ insertBytes }) => insertBytes,
     tried: 'its table can be read; whether the login may insert was not tried',

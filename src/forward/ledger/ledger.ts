@@ -114,8 +114,7 @@ export class Ledger {
 
   /** Whether the destination says itself how far it is, and never forgets an event. */
   get #isCache(): boolean {
-    const { truth, removesOld } = this.traits;
-    return truth === 'destination' && !removesOld;
+    return this.traits.isHub;
   }
 
   /** The dead letters, as numbers; undefined until they are open. */
@@ -330,7 +329,7 @@ export class Ledger {
   /** All up to a position is lost, or was passed before, and the dead letters name what is lost. */
   #passLost(position: Position): void {
     this.namedSeq = Math.max(this.namedSeq, position.seq);
-    if (!this.traits.namesLost) this.#passTo(position); // else the cursor passes it with the next event that is taken
+    if (!this.traits.isHub) this.#passTo(position); // else the cursor passes it with the next event that is taken
   }
 
   #addLetter(line: Line, outcome: Outcome): Promise<void> {

@@ -95,12 +95,12 @@ export class AskedSending {
     const { seq, id } = ledger.value;
     if (theirSeq > 0) this.#isEmpty = false;
     if (theirSeq >= seq) return theirSeq;
-    // Those that follow might have dead letters.
-    if (theirSeq > 0) return traits.namesLost ? theirSeq : Math.min(seq, await ledger.namedAfter(theirSeq));
+    // Those that follow might have dead letters. A hub has to be told of these once more.
+    if (theirSeq > 0) return traits.isHub ? theirSeq : Math.min(seq, await ledger.namedAfter(theirSeq));
     // Without an id, an operator or `begin` has decided what is next for a destination that does not know the journal. A destination
     // that took an event does not begin `now` a second time.
     if (id === null) return seq;
-    if (traits.removesOld) {
+    if (traits.isEngine) {
       this.#warnOfNothing(seq);
       return seq;
     }
@@ -127,7 +127,7 @@ export class AskedSending {
 
   get #lingerMs(): number {
     const { traits, settings, limits, ack } = this.#sender;
-    return traits.lingers && ack === undefined ? (settings.lingerMs ?? limits.forwardLingerMs) : 0;
+    return traits.isHub && ack === undefined ? (settings.lingerMs ?? limits.forwardLingerMs) : 0;
   }
 
   /** Lets events gather until it is time for the next request or there is a full one, and sends it: also when a stop ends that. */

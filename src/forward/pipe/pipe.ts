@@ -309,13 +309,13 @@ export class Pipe {
 
   /**
    * Waits for events.
-   * @returns whether there was none for so long that a destination that lists its sources is to hear of this one
+   * @returns whether there was none for so long that a hub, which lists its sources, is to hear of this one
    * @throws as `Backlog.more`
    */
   async #isQuiet(): Promise<boolean> {
     const { backlog, traits, traffic, limits } = this.sender;
     const more = backlog.more();
-    if (traits.listsSources) return traffic.isLate(more, limits.forwardIdleMs);
+    if (traits.isHub) return traffic.isLate(more, limits.forwardIdleMs);
     return more.then(() => false);
   }
 

@@ -141,7 +141,8 @@ export class Sender {
 
   /** @returns the destination with a connection of its own, for events that were sent before */
   openForRetry(): Destination {
-    return this.traits.openForRetry(this.#opening);
+    const { open, openForRetry = open } = this.traits;
+    return openForRetry(this.#opening);
   }
 
   get #opening(): Opening {

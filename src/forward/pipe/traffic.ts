@@ -29,7 +29,7 @@ export class Traffic {
     this.limits = isAwaited ? withShortPauses(limits) : limits;
     const traits = traitsOf[kindOf(to, 'destination')];
     const near = { forwardRetryMsMax: limits.nearRetryMsMax, forwardOutageMs: Number.POSITIVE_INFINITY };
-    const own = { ...this.limits, ...((traits.isNear || isAwaited) && near) };
+    const own = { ...this.limits, ...((traits.isEngine || isAwaited) && near) };
     this.pace = new Pace(own, ratePerSecond ?? traits.ratePerSecond);
   }
 
