@@ -12,9 +12,10 @@ import type { ForwardFigures } from '../telemetry/metrics.ts';
 import { Acks } from './acks.ts';
 import { kindOf, traitsOf } from './destinations/kinds.ts';
 import type { Hub } from './hub/hub.ts';
-import { JournalPipes, type JournalPipesOptions } from './journal-pipes.ts';
+import { JournalPipes } from './journal-pipes.ts';
 import type { KnownAssets } from './pipe/alarms.ts';
 import type { Pipe } from './pipe/pipe.ts';
+import type { ForwardedJournal, ForwardingParts } from './pipe/sender.ts';
 import { pipeStates } from './pipe/status.ts';
 import type { SeqRange } from './position.ts';
 import type { Deployment, DestinationSettings } from './settings.ts';
@@ -35,8 +36,7 @@ export interface ForwardedJournals {
   retain(deployment: Deployment): void;
 }
 
-export interface ForwarderOptions
-  extends Omit<JournalPipesOptions, 'deployment' | 'disk' | 'source' | 'through' | 'assets'> {
+export interface ForwarderOptions extends ForwardingParts {
   readonly config: Config;
   /** The receiving side of the same service, once a journal is open. */
   readonly hub: () => Pick<Hub, 'receiverOf'>;
@@ -290,7 +290,7 @@ export class Forwarder {
     const { diskOf, hub, assetsOf, notices, ...shared } = this.#options;
     const own = deployment === undefined ? notices : notices.with({ deployment });
     const ack = this.acks?.of(deployment);
-    const journal = {
+    const journal: ForwardedJournal = {
       deployment,
       disk: diskOf(deployment),
       source: () => hub().receiverOf(deployment).source(),

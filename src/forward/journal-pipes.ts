@@ -3,13 +3,16 @@
 import type { Config } from '../config/config.ts';
 import { unlessAbsent } from '../journal/disk.ts';
 import { contentsOf } from '../journal/segments.ts';
+import type { Ack } from './acks.ts';
 import { Ledger } from './ledger/ledger.ts';
-import { Pipe, type PipeOptions } from './pipe/pipe.ts';
+import { Pipe } from './pipe/pipe.ts';
+import type { ForwardedJournal, ForwardingParts } from './pipe/sender.ts';
 import type { DestinationSettings } from './settings.ts';
 
-export interface JournalPipesOptions extends Omit<PipeOptions, 'settings' | 'ledger' | 'openAs' | 'after'> {
-  /** `ack` names the destination that hears of `PipeOptions.ack`. */
+interface JournalPipesOptions extends ForwardingParts, ForwardedJournal {
   readonly config: Pick<Config, 'ack' | 'retainBytes'>;
+  /** For the destination that `config.ack` names. */
+  readonly ack: Ack | undefined;
 }
 
 export class JournalPipes {

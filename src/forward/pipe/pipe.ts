@@ -32,8 +32,6 @@ import { Trouble } from './trouble.ts';
 export interface PipeOptions extends SenderOptions {
   /** Resolves when the pipe that this one replaces has ended: both write the same files. */
   readonly after?: Promise<void> | undefined;
-  /** Called with the bytes of lines that were taken. */
-  readonly onForwarded?: ((bytes: number) => void) | undefined;
 }
 
 /** Nothing is sent before the first `check`. */

@@ -19,29 +19,38 @@ import { Backlog } from './backlog.ts';
 import { IDLE, type State, settle, stop } from './states.ts';
 import { Traffic } from './traffic.ts';
 
-export interface SenderOptions {
-  /** That of the journal. */
+/** What all pipes of a service share. */
+export interface ForwardingParts {
+  readonly progress: OwnProgress;
+  /** Like `Opening.sourceName`. */
+  readonly sourceName?: string | undefined;
+  readonly openClient?: OpenClient | undefined;
+  readonly notices: Notices;
+  readonly limits: Limits;
+  /** Called with the bytes of lines that were taken. */
+  readonly onForwarded?: ((bytes: number) => void) | undefined;
+}
+
+/** A journal, as all its pipes need it. */
+export interface ForwardedJournal {
   readonly deployment: Deployment;
-  /** Its `to` is that of the deployment. */
-  readonly settings: DestinationSettings;
   /** The folder of the journal. */
   readonly disk: Disk;
-  readonly progress: OwnProgress;
   /** @returns the id of the journal, which is made if there is none. @throws the error of a system call */
   readonly source: () => Promise<string>;
   /** Like `Opening.through`. */
   readonly through?: (() => Promise<Through>) | undefined;
-  /** Like `Opening.sourceName`. */
-  readonly sourceName?: string | undefined;
-  readonly openClient?: OpenClient | undefined;
-  /** Opens the destination; that of its kind if it is absent. */
-  readonly openAs?: ((kind: DestinationKind, opening: Opening) => Destination) | undefined;
-  /** Of the destination. */
-  readonly ledger: Ledger;
-  readonly notices: Notices;
-  readonly limits: Limits;
   /** The assets of the journal; only a hook with `on` needs them. */
   readonly assets?: (() => KnownAssets) | undefined;
+}
+
+export interface SenderOptions extends ForwardingParts, ForwardedJournal {
+  /** Its `to` is that of the deployment. */
+  readonly settings: DestinationSettings;
+  /** Of the destination. */
+  readonly ledger: Ledger;
+  /** Opens the destination; that of its kind if it is absent. */
+  readonly openAs?: ((kind: DestinationKind, opening: Opening) => Destination) | undefined;
   /** Of the destination of `--ack`: hears what it has. */
   readonly ack?: Ack | undefined;
 }
