@@ -1,7 +1,7 @@
 /** Readings of the state of assets that wait: for a journal that is being read, or cannot be. */
 
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -20,8 +20,10 @@ const NEVER = new AbortController().signal;
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
 
-/** A journal at rest with 1,000 events, whose chunks wait for the gate. */
-function waiting(keys: readonly (readonly string[])[], fail?: Error) {
+/** A journal at rest with 1,000 events, whose chunks wait for the gate. In a service the listener keeps the process alive. */
+function waiting(t: TestContext, keys: readonly (readonly string[])[], fail?: Error) {
+  const alive = setInterval(() => {}, 1_000);
+  t.after(() => clearInterval(alive));
   const disk = new SimulatedDisk();
   disk.put(FIRST, makeLines(1_000).bytes);
   const progress = new OwnProgress();
@@ -64,8 +66,8 @@ function waiting(keys: readonly (readonly string[])[], fail?: Error) {
   return { readings, open: turns.open, partIsRead: part.opened };
 }
 
-test('a request does not wait long while the state is read, and says how far it is', async () => {
-  const { readings, open, partIsRead } = waiting([]);
+test('a request does not wait long while the state is read, and says how far it is', async (t) => {
+  const { readings, open, partIsRead } = waiting(t, []);
   await Promise.all([partIsRead, assert.rejects(readings.upToDate(undefined, NEVER))]);
   for (let asked = 0; asked < 2; asked += 1) {
     const answer = within('the wait', HANG_MS, readings.upToDate(undefined, NEVER)).catch((e) => e);
@@ -85,8 +87,8 @@ test('a request does not wait long while the state is read, and says how far it 
   assert.deepEqual([kept.seq, kept.states.size], [1_000, 1_000]);
 });
 
-test('the metrics wait for a limited time, and an age that is not known is not there', async () => {
-  const { readings, open } = waiting([['a']]);
+test('the metrics wait for a limited time, and an age that is not known is not there', async (t) => {
+  const { readings, open } = waiting(t, [['a']]);
   for (let scrape = 0; scrape < 3; scrape += 1) await within('the wait', HANG_MS, readings.update());
   assert.equal(readings.ages(0).size, 0);
   open();
@@ -95,8 +97,8 @@ test('the metrics wait for a limited time, and an age that is not known is not t
   readings.close();
 });
 
-test('a state that cannot be read is tried again by the next request', async () => {
-  const { readings } = waiting([['a']], new Error('the disk is broken'));
+test('a state that cannot be read is tried again by the next request', async (t) => {
+  const { readings } = waiting(t, [['a']], new Error('the disk is broken'));
   for (let asked = 0; asked < 2; asked += 1)
     await assert.rejects(readings.upToDate(undefined, NEVER), /the disk is broken/);
   await readings.update();
