@@ -68,23 +68,19 @@ export class Pipe {
     this.#plain = new PlainSending(sender);
     if (settings.staleAfter !== undefined) this.#stale = new Stale(sender, assets!());
     this.letterChanges = new LetterChanges(sender, () => this.status.state === 'stopped' && this.tryNow());
-    this.#stateFile = new StateFile(disk, settings.name, () => this.status, options);
-    this.#trouble = new Trouble({
-      notices: sender.notices,
-      progress: () => this.#how(),
-      onChange: () => this.#changed(),
-    });
+    this.#stateFile = new StateFile(sender, () => this.status);
+    this.#trouble = new Trouble(sender, () => this.#changed());
     this.#nowSeq = progress.nextSeq(disk.folder);
   }
 
   /** Reads no file. */
   get status(): DestinationStatus {
-    const { settings, ledger, lastSeq, traffic } = this.sender;
+    const { settings, ledger, lastSeq } = this.sender;
     const { name, to } = settings;
     const { seq } = ledger;
     const last_seq = Math.max(lastSeq, seq);
     return statusOf({
-      ...this.#trouble.facts(this.#state, traffic.unanswered),
+      ...this.#trouble.facts(this.#state),
       name,
       deployment: this.#options.deployment ?? null,
       to,
@@ -346,13 +342,6 @@ export class Pipe {
     this.#options.onForwarded?.(sizeOf(lines));
     this.#trouble.end();
     if (isFirst) this.#changed();
-  }
-
-  /** How far it is, for the log. */
-  #how(): { readonly seq: number; readonly lag: number } {
-    const { ledger, lastSeq } = this.sender;
-    const { seq } = ledger.value;
-    return { seq, lag: Math.max(0, lastSeq - seq) };
   }
 
   /** `status` says something else; not called for each event. */

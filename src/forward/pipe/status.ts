@@ -12,13 +12,13 @@ import { Mutex } from '../../config/mutex.ts';
 import { type Disk, describe, type ReadableDisk } from '../../journal/disk.ts';
 import { readSmall } from '../../journal/file-io.ts';
 import { askDurable, pollProgress } from '../../journal/progress.ts';
-import type { Notices } from '../../telemetry/log.ts';
 import type { StopKind } from '../destinations/destination.ts';
 import { type DestinationKind, onlyKindOf } from '../destinations/kinds.ts';
 import { readLastSeq, readLines, readNames } from '../folder.ts';
 import { readCursor } from '../ledger/cursor.ts';
 import { readLetterStates } from '../ledger/letters.ts';
 import { commandText } from './backlog.ts';
+import type { Sender } from './sender.ts';
 
 /** All states of a pipe, as they are shown. */
 export const pipeStates = ['asking', 'idle', 'sending', 'suspect', 'waiting', 'stopped'] as const;
@@ -123,31 +123,22 @@ export async function writeState(disk: Disk, name: string, written: WrittenStatu
   await disk.replace(stateName(name), Buffer.from(`${JSON.stringify(written)}\n`));
 }
 
-interface StateFileOptions {
-  readonly limits: Limits;
-  readonly notices: Pick<Notices, 'debug'>;
-}
-
 /** The state file of a destination, as its pipe writes it. */
 export class StateFile {
-  readonly #disk: Disk;
-  readonly #name: string;
+  readonly #sender: Sender;
   readonly #status: () => DestinationStatus;
-  readonly #options: StateFileOptions;
   readonly #mutex = new Mutex();
   #written = { text: '', state: '', atMs: Number.NEGATIVE_INFINITY };
 
-  /** @param name of the destination */
-  constructor(disk: Disk, name: string, status: () => DestinationStatus, options: StateFileOptions) {
-    this.#disk = disk;
-    this.#name = name;
+  constructor(sender: Sender, status: () => DestinationStatus) {
+    this.#sender = sender;
     this.#status = status;
-    this.#options = options;
   }
 
   /** @returns the time of the last success before this start; null if it is not known. It is a hint, so that an error delays nothing */
   async lastSuccess(): Promise<string | null> {
-    const written = await readState(this.#disk, this.#name, this.#options.limits).catch(() => undefined);
+    const { disk, settings, limits } = this.#sender;
+    const written = await readState(disk, settings.name, limits).catch(() => undefined);
     const time: unknown = written?.last_success;
     return typeof time === 'string' && !Number.isNaN(Date.parse(time)) ? time : null;
   }
@@ -158,7 +149,7 @@ export class StateFile {
    */
   write(isLast = false): Promise<void> {
     return this.#mutex.run(async () => {
-      const { limits, notices } = this.#options;
+      const { disk, settings, limits, notices } = this.#sender;
       const written = writtenOf(this.#status());
       const { state, reason, last_success } = written;
       const text = JSON.stringify(written);
@@ -170,7 +161,7 @@ export class StateFile {
       if (!isLast && isSoon && before.includes(this.#written.state)) return;
       this.#written = { text, state: shown, atMs: performance.now() };
       try {
-        await writeState(this.#disk, this.#name, written);
+        await writeState(disk, settings.name, written);
       } catch (error) {
         notices.debug('the state of a destination could not be written', { problem: describe(error as Error) });
       }

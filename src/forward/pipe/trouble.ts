@@ -1,19 +1,12 @@
 /** What is wrong with a pipe: since when, what is logged of it, and what is shown. */
 
-import type { Notices } from '../../telemetry/log.ts';
+import type { Sender } from './sender.ts';
 import type { BlockedState, State } from './states.ts';
 import type { ShownState, StatusFacts } from './status.ts';
 
-export interface TroubleOptions {
-  readonly notices: Pick<Notices, 'info' | 'warn'>;
-  /** @returns how far the pipe is, for the log */
-  readonly progress: () => { readonly seq: number; readonly lag: number };
-  /** Called when there is a trouble, another one, or none any more. */
-  readonly onChange: () => void;
-}
-
 export class Trouble {
-  readonly #options: TroubleOptions;
+  readonly #sender: Sender;
+  readonly #onChange: () => void;
   /** Undefined while events pass. */
   #state: BlockedState | undefined;
   /** What was logged since events passed last. */
@@ -23,17 +16,19 @@ export class Trouble {
   /** When the present pause ends. */
   #nextTry: string | null = null;
 
-  constructor(options: TroubleOptions) {
-    this.#options = options;
+  /** @param onChange called when there is a trouble, another one, or none any more */
+  constructor(sender: Sender, onChange: () => void) {
+    this.#sender = sender;
+    this.#onChange = onChange;
   }
 
-  /** @param state of the pipe @param unanswered why nothing is heard from the destination, if nothing is wrong */
-  facts(state: State, unanswered: string | null): Pick<StatusFacts, Shown> {
+  /** @param state of the pipe */
+  facts(state: State): Pick<StatusFacts, Shown> {
     const shown = this.#state ?? state;
     return {
       state: shownAs(shown),
       why: shown.kind === 'stopped' ? shown.why : null,
-      reason: 'reason' in shown ? shown.reason : unanswered,
+      reason: 'reason' in shown ? shown.reason : this.#sender.traffic.unanswered,
       since: this.#since,
       next_try: this.#state === undefined ? null : this.#nextTry,
       last_error: this.#lastError,
@@ -42,18 +37,18 @@ export class Trouble {
 
   /** Logs what is wrong, once until events pass again. @param waitMs until the next try; undefined if it waits for an event */
   report(state: BlockedState, waitMs: number | undefined): void {
-    const { notices, progress, onChange } = this.#options;
+    const { notices } = this.#sender;
     const { kind, reason } = state;
     if (this.#state === undefined) this.#since = new Date().toISOString();
     this.#state = state;
     this.#lastError = reason;
     this.#nextTry = waitMs === undefined ? null : new Date(Date.now() + waitMs).toISOString();
-    onChange();
+    this.#onChange();
     const name = kind === 'stopped' ? (state.why ?? reason) : kind;
     if (this.#logged.has(name)) return;
     this.#logged.add(name);
     if (name === reason) notices.warn('forwarding cannot begin', { reason });
-    else notices.warn(messages[kind], { reason, ...progress() });
+    else notices.warn(messages[kind], { reason, ...this.#progress });
   }
 
   /** The pause has ended, and it is tried again. */
@@ -66,14 +61,21 @@ export class Trouble {
     if (this.#state === undefined) return;
     this.#state = undefined;
     this.#logged.clear();
-    this.#options.notices.info('events are forwarded again', { ...this.#options.progress(), since: this.#since });
+    this.#sender.notices.info('events are forwarded again', { ...this.#progress, since: this.#since });
     this.#since = new Date().toISOString();
-    this.#options.onChange();
+    this.#onChange();
   }
 
   /** What could not be settled is settled. */
   endIfAt(state: State): void {
     if (this.#state !== undefined && 'next' in this.#state && this.#state.next === state) this.end();
+  }
+
+  /** How far the pipe is, for the log. */
+  get #progress(): { readonly seq: number; readonly lag: number } {
+    const { ledger, lastSeq } = this.#sender;
+    const { seq } = ledger.value;
+    return { seq, lag: Math.max(0, lastSeq - seq) };
   }
 }
 
