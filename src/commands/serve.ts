@@ -93,37 +93,12 @@ async function runService(config: Config, output: Output, env: Environment): Pro
   for (const one of unread)
     notices.warn('a variable is not read: this version has no option of its name; rename or unset it', { ...one });
 
-  // Until the service has started, a stop exits at once: no report has been acknowledged.
-  let stop = () => void endWith(exitCodes.done, limits.lastCallMs, complain);
-  let reload = () => {}; // the start is reading the deployments file
-  let stopping = false;
-  const onSignal = (signal: NodeJS.Signals) => {
-    if (stopping && signal === 'SIGHUP') return; // a closing terminal sends SIGHUP more than once
-    if (stopping) endBySignal(signal);
-    stopping = true;
-    notices.info('stopping', { signal });
-    stop();
+  const actions: SignalActions = {
+    // Until the service has started, a stop exits at once: no report has been acknowledged.
+    stop: () => void endWith(exitCodes.done, limits.lastCallMs, complain),
+    reload: () => {}, // the start is reading the deployments file
   };
-  process.on('SIGTERM', onSignal);
-  process.on('SIGINT', onSignal);
-  const hasFiles = config.deployments !== '' || forwards(config);
-  if (platform.isWindows)
-    process.on('SIGBREAK', onSignal).on('SIGHUP', onSignal); // Ctrl-Break, and a closed window
-  else if (hasFiles) process.on('SIGHUP', () => reload());
-  else if ([0, 1, 2].some((fd) => isatty(fd))) process.on('SIGHUP', onSignal);
-  else {
-    process.on('SIGHUP', () => {}); // Node has undone the ignored SIGHUP of nohup
-    process.once('SIGHUP', () => notices.info(IGNORED));
-  }
-  if (config.exitWithStdin) {
-    const onClosed = () => {
-      if (stopping) return;
-      stopping = true;
-      notices.info('stopping', { cause: 'standard input is closed' });
-      stop();
-    };
-    process.stdin.on('end', onClosed).on('error', onClosed).resume();
-  }
+  listenToSignals(config, actions, notices);
 
   try {
     const parts = partsFor(readMemoryBytesMax(), notices);
@@ -137,8 +112,8 @@ async function runService(config: Config, output: Output, env: Environment): Pro
       limits: { ...parts.limits, openJournalsMax },
       terminal,
     });
-    stop = () => void service.stop();
-    reload = () => void service.reload();
+    actions.stop = () => void service.stop();
+    actions.reload = () => void service.reload();
     if (isHosted) {
       const most = { count: openJournalsMax, descriptors };
       notices.info('the file descriptors allow this many open journals at a time', most);
@@ -153,6 +128,44 @@ async function runService(config: Config, output: Output, env: Environment): Pro
     if (!(error instanceof StartError)) throw error;
     for (const problem of error.message.split('\n')) complain(problem);
     return error.exitCode;
+  }
+}
+
+/** What the service does at a signal now. */
+interface SignalActions {
+  stop: () => void;
+  reload: () => void;
+}
+
+/** Passes on signals, and the end of standard input with `--exit-with-stdin`. */
+function listenToSignals(config: Config, actions: SignalActions, notices: Notices): void {
+  let stopping = false;
+  const onSignal = (signal: NodeJS.Signals) => {
+    if (stopping && signal === 'SIGHUP') return; // a closing terminal sends SIGHUP more than once
+    if (stopping) endBySignal(signal);
+    stopping = true;
+    notices.info('stopping', { signal });
+    actions.stop();
+  };
+  process.on('SIGTERM', onSignal);
+  process.on('SIGINT', onSignal);
+  const hasFiles = config.deployments !== '' || forwards(config);
+  if (platform.isWindows)
+    process.on('SIGBREAK', onSignal).on('SIGHUP', onSignal); // Ctrl-Break, and a closed window
+  else if (hasFiles) process.on('SIGHUP', () => actions.reload());
+  else if ([0, 1, 2].some((fd) => isatty(fd))) process.on('SIGHUP', onSignal);
+  else {
+    process.on('SIGHUP', () => {}); // Node has undone the ignored SIGHUP of nohup
+    process.once('SIGHUP', () => notices.info(IGNORED));
+  }
+  if (config.exitWithStdin) {
+    const onClosed = () => {
+      if (stopping) return;
+      stopping = true;
+      notices.info('stopping', { cause: 'standard input is closed' });
+      actions.stop();
+    };
+    process.stdin.on('end', onClosed).on('error', onClosed).resume();
   }
 }
 

@@ -44,23 +44,21 @@ export function readCommandLine(
   operandsMax: number,
 ): CommandLine {
   const isEnd = (word: string) => word === '--' && operandsMax > 0;
-  const isOption = (word: string) => options.has(flagIn(word)) || word === '--help' || isEnd(word);
+  const isOption = (word: string) => options.has(splitWord(word).flag) || word === '--help' || isEnd(word);
   const given = new Map<string, string[]>();
   const problems: string[] = [];
   const runs: Run[] = [{ words: [] }];
   let asksForHelp = false;
   const rest = [...args];
   for (let word = rest.shift(); word !== undefined; word = rest.shift()) {
-    const [flag = '', ...parts] = word.split('=');
-    const inline = parts.length === 0 ? undefined : parts.join('=');
+    const { flag, inline } = splitWord(word);
     const option = options.get(flag);
     if (isEnd(word)) runs.at(-1)?.words.push(...rest.splice(0));
     else if (!word.startsWith('-') || (word === '-' && operandsMax > 0)) runs.at(-1)?.words.push(word);
     else if (word === '--help' || word === '-h') asksForHelp = true;
     else if (option === undefined) {
       problems.push(`unknown option ${flag}${didYouMean(flag, [...options.keys()])}`);
-      // The value of an unknown option is not a second problem.
-      if (inline === undefined && rest[0]?.startsWith('-') === false) rest.shift();
+      if (inline === undefined) dropValue(rest);
     } else {
       runs.push({ flag, isSwitch: option.argument === '', words: [] });
       try {
@@ -73,6 +71,11 @@ export function readCommandLine(
   }
   const operands = operandsIn(runs, operandsMax, problems);
   return { given, operands, asksForHelp, problems };
+}
+
+/** The value of an unknown option is not a second problem. */
+function dropValue(rest: string[]): void {
+  if (rest[0]?.startsWith('-') === false) rest.shift();
 }
 
 /** @returns the texts of an option with one more. @throws Error if it has one already that the new one contradicts */
@@ -114,7 +117,7 @@ function readText(
   }
   // A variable that is empty and not in quotes leaves no word, so the next option would be the value.
   if (inline === undefined && isOption(next)) {
-    const other = flagIn(next); // without its value, which can be a secret
+    const { flag: other } = splitWord(next); // without its value, which can be a secret
     throw new Error(`${flag} needs a value before ${other}; if ${other} is the value, write ${flag}=${other}`);
   }
   const text = inline ?? rest.shift() ?? '';
@@ -122,8 +125,10 @@ function readText(
   return text;
 }
 
-function flagIn(word: string): string {
-  return word.split('=', 1)[0] ?? '';
+/** @returns the parts of `--flag=value`; `inline` is undefined without `=` */
+function splitWord(word: string): { readonly flag: string; readonly inline: string | undefined } {
+  const end = word.indexOf('=');
+  return end === -1 ? { flag: word, inline: undefined } : { flag: word.slice(0, end), inline: word.slice(end + 1) };
 }
 
 /** A user and a password, in a text that should be a URL. */

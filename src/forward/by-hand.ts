@@ -95,11 +95,7 @@ export async function newIdentity(disk: Disk, seq: number | undefined, limits: L
     if (isAsked === false || (state.kind === 'new' && (seq === undefined || isAsked === undefined))) continue;
     // A plain destination would lack events, and no letter would say so.
     check(state.kind !== 'lost' || isAsked === true, `the cursor of ${name} is lost; set it with forward from`);
-    const problem = state.kind === 'found' ? 'ahead of the journal' : 'lost';
-    check(
-      seq !== undefined || (state.kind === 'found' && value.seq <= last),
-      `the cursor of ${name} is ${problem}; add --seq N, the first event that it lacks`,
-    );
+    if (seq === undefined) checkKnown(state, name, last);
     const next = seq !== undefined && isAsked === true ? seq : value.seq + 1;
     // Without an id: the destination does not have this event under the new id, and gets none before it.
     await save(disk, name, { ...value, seq: next - 1, id: null, sending: undefined });
@@ -108,6 +104,15 @@ export async function newIdentity(disk: Disk, seq: number | undefined, limits: L
   const done = `the journal has the id ${await replaceSource(disk, begin)} now`;
   if (old === undefined || begin === undefined) return done;
   return `${done}; a hub still lists the old one. If no other copy of the folder has that, end it at the hub:\nassetlog sources forget ${old} --data FOLDER`;
+}
+
+/** @param last the last event of the journal @throws NotPossibleError if the cursor does not say what the destination lacks */
+function checkKnown(state: CursorState, name: string, last: number): void {
+  const problem = state.kind === 'found' ? 'ahead of the journal' : 'lost';
+  check(
+    state.kind === 'found' && state.value.seq <= last,
+    `the cursor of ${name} is ${problem}; add --seq N, the first event that it lacks`,
+  );
 }
 
 async function giveUp(letters: DeadLetters, name: string, seqs: SeqRange, open: number): Promise<string> {

@@ -103,16 +103,11 @@ export function reportReader({ type, parameters }: Endpoint, limits: ParameterLi
 
   return (keyPath, body, query, idempotencyKey) => {
     const fragments: (Fragment | undefined)[] = NO_FRAGMENTS.slice();
-    const isQueryEmpty = query.size === 0;
-    const hasRepeats = query.others !== undefined;
     const key = keys.read(keyPath, body, query);
     if (key === undefined) throw missing(KEY, unknownIn(body, query, names) ?? []);
     fragments[0] = key.fragment;
     for (const slot of slots) {
-      const inBody = slot.known === -1 ? body?.get(slot.name) : body?.known[slot.known];
-      const inQuery = isQueryEmpty ? undefined : query.get(slot.name);
-      if (hasRepeats && inBody === undefined) checkOnce(slot.name, query);
-      const value = readParameter(slot, inBody, inQuery) ?? slot.fallback;
+      const value = readParameter(slot, body, query) ?? slot.fallback;
       if (value === undefined && slot.required) throw missing(slot, unknownIn(body, query, names) ?? []);
       fragments[slot.at] = value;
     }
@@ -321,9 +316,12 @@ const PLAIN_KEY = /^\["[^"\\\u007f]+"(?:,"[^"\\\u007f]+")*\]$/;
  * @returns its value as JSON; undefined if it is not given
  * @throws Refusal 400
  */
-function readParameter(slot: Slot, inBody: Json | undefined, inQuery: string | undefined): Fragment | undefined {
-  if (inBody === undefined) return inQuery === undefined ? undefined : readInQuery(slot, inQuery);
-  return inBody.kind === 'null' ? undefined : readInBody(slot, inBody);
+function readParameter(slot: Slot, body: Members | undefined, query: Query): Fragment | undefined {
+  const inBody = slot.known === -1 ? body?.get(slot.name) : body?.known[slot.known];
+  if (inBody !== undefined) return inBody.kind === 'null' ? undefined : readInBody(slot, inBody);
+  if (query.others !== undefined) checkOnce(slot.name, query);
+  const inQuery = query.size === 0 ? undefined : query.get(slot.name);
+  return inQuery === undefined ? undefined : readInQuery(slot, inQuery);
 }
 
 function readInBody(slot: Slot, value: Json): Fragment {

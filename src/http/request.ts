@@ -59,19 +59,27 @@ export function checkExpect({ expect }: Head): void {
 export function checkBodyHeaders(
   { fields }: Head,
   bytes: number,
-  { bodyTypes: types, acceptsGzip = false }: Pick<Route<unknown>, 'bodyTypes' | 'acceptsGzip'>,
+  { bodyTypes, acceptsGzip = false }: Pick<Route<unknown>, 'bodyTypes' | 'acceptsGzip'>,
   limits: BodyLimits,
 ): void {
   if (bytes > limits.bodyBytesMax) throw bodyTooLarge(limits);
-  const { contentEncoding: encoding, contentType: type } = fields;
-  if (encoding !== undefined && !/^(?:identity)?$/i.test(encoding) && !(acceptsGzip && isGzip(fields))) {
-    const advice = CHARSET.test(encoding)
-      ? 'is a charset; leave the header out, a charset belongs in Content-Type'
-      : `is not read${acceptsGzip ? ', only gzip once' : ''}; send the body unencoded and without this header`;
-    const problem = (value: string) => `Content-Encoding ${value} ${advice}`;
-    throw quotingRefusal(415, shown(encoding), 'logged', problem, acceptsGzip ? ACCEPT_GZIP : {});
-  }
-  if (type === types[0]) return;
+  checkEncoding(fields, acceptsGzip);
+  if (fields.contentType !== bodyTypes[0]) checkType(fields.contentType, bodyTypes);
+}
+
+/** @throws Refusal 415 */
+function checkEncoding(fields: HeaderFields, acceptsGzip: boolean): void {
+  const { contentEncoding: encoding } = fields;
+  if (encoding === undefined || /^(?:identity)?$/i.test(encoding) || (acceptsGzip && isGzip(fields))) return;
+  const advice = CHARSET.test(encoding)
+    ? 'is a charset; leave the header out, a charset belongs in Content-Type'
+    : `is not read${acceptsGzip ? ', only gzip once' : ''}; send the body unencoded and without this header`;
+  const problem = (value: string) => `Content-Encoding ${value} ${advice}`;
+  throw quotingRefusal(415, shown(encoding), 'logged', problem, acceptsGzip ? ACCEPT_GZIP : {});
+}
+
+/** @throws Refusal 400 */
+function checkType(type: string | undefined, types: readonly string[]): void {
   const wanted = types.join(' or ');
   if (type === undefined) throw new Refusal(400, `a body needs the header Content-Type: ${wanted}`);
   const parsed = MEDIA_TYPE.exec(type);

@@ -95,9 +95,8 @@ export function findRoute<Handler>(
   const journalStart = prefix.namesDeployment ? endOfComponent(path, start) : start;
   for (const route of routes) {
     const from = route.needs === 'nothing' && route.page !== 'below any name' ? start : journalStart;
-    if (!path.startsWith(route.path, from)) continue;
     const end = from + route.path.length;
-    if (path.length === end ? !canEnd(route) : !canContinue(route, path, end)) continue;
+    if (!path.startsWith(route.path, from) || !fits(route, path, end)) continue;
     if (!route.methods.includes(method)) {
       if (route.page === 'below any name') continue;
       return { kind: 'wrong method', route };
@@ -107,6 +106,11 @@ export function findRoute<Handler>(
     return { kind: 'found', route, keyPath };
   }
   return UNKNOWN_PATH;
+}
+
+/** @param end the offset of the first character after the path of the route */
+function fits(route: Route<unknown>, path: string, end: number): boolean {
+  return path.length === end ? canEnd(route) : canContinue(route, path, end);
 }
 
 function canEnd({ followedBy }: Route<unknown>): boolean {

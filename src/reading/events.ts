@@ -90,26 +90,51 @@ async function* linesOf(
   onWait: () => void,
   looked: { seq: number },
 ): AsyncGenerator<readonly Line[]> {
-  const { journal, question, filter, limits } = page;
+  const { journal, question, filter } = page;
   const { kept, afterSeq } = page.start;
-  if (kept !== undefined) {
-    looked.seq = kept.length === question.limit ? kept.at(-1)!.seq : afterSeq;
-    if (kept.length === 0) return;
-    const { buffers, turns } = journal.shared;
-    const release = await buffers.acquire(ending);
-    try {
-      await turns.take(ending);
-      page.onSent(kept.length);
-      yield kept;
-    } finally {
-      release();
-    }
-    return;
-  }
+  if (kept !== undefined) return yield* keptLines(page, kept, ending, looked);
   const { last } = await journal.range();
   looked.seq = Math.min(afterSeq, last);
+  const isEmpty = yield* recordedLines(page, last, AbortSignal.any([ending, journal.replaced]), looked);
+  const isOver = looked.seq >= (filter.untilSeq ?? Number.POSITIVE_INFINITY); // no later event can match
+  if (!isEmpty || question.waitMs === 0 || afterSeq > last || isOver) return;
+  onWait();
+  yield* awaitedLines(page, endingAfter(question.waitMs, ending), looked);
+}
+
+/** Yields lines that were found before the reply began. */
+async function* keptLines(
+  { journal, question, start, onSent }: EventsPage,
+  kept: readonly Line[],
+  ending: AbortSignal,
+  looked: { seq: number },
+): AsyncGenerator<readonly Line[]> {
+  looked.seq = kept.length === question.limit ? kept.at(-1)!.seq : start.afterSeq;
+  if (kept.length === 0) return;
+  const { buffers, turns } = journal.shared;
+  const release = await buffers.acquire(ending);
+  try {
+    await turns.take(ending);
+    onSent(kept.length);
+    yield kept;
+  } finally {
+    release();
+  }
+}
+
+/**
+ * Yields the lines up to the last one of the journal.
+ * @returns whether there is none, so that the page may wait for the next one
+ */
+async function* recordedLines(
+  page: EventsPage,
+  last: number,
+  signal: AbortSignal,
+  looked: { seq: number },
+): AsyncGenerator<readonly Line[], boolean> {
+  const { journal, question, filter, limits } = page;
+  const { afterSeq } = page.start;
   let left = question.limit;
-  const signal = AbortSignal.any([ending, journal.replaced]);
   const isBehind = afterSeq < last;
   for await (const found of isBehind ? recorded(journal, afterSeq, { filter, signal, limits }, true) : []) {
     const { chosen, endSeq } = await partOf(page, found, left);
@@ -117,18 +142,24 @@ async function* linesOf(
     page.onSent(chosen.length);
     if (chosen.length > 0) yield chosen;
     looked.seq = endSeq ?? Math.max(looked.seq, chosen.at(-1)?.seq ?? 0);
-    if (endSeq !== undefined) return;
+    if (endSeq !== undefined) return false;
   }
-  if (signal.aborted) return;
+  if (signal.aborted) return false;
   looked.seq = Math.max(looked.seq, last);
-  const isOver = looked.seq >= (filter.untilSeq ?? Number.POSITIVE_INFINITY); // no later event can match
-  if (left < question.limit || question.waitMs === 0 || afterSeq > last || isOver) return;
-  onWait();
-  const late = endingAfter(question.waitMs, ending);
-  const following = { afterSeq: looked.seq, filter, signal: late, idleMs: question.waitMs, limits };
+  return left === question.limit;
+}
+
+/** Waits for the next lines, and yields them. */
+async function* awaitedLines(
+  page: EventsPage,
+  signal: AbortSignal,
+  looked: { seq: number },
+): AsyncGenerator<readonly Line[]> {
+  const { journal, question, filter, limits } = page;
+  const following = { afterSeq: looked.seq, filter, signal, idleMs: question.waitMs, limits };
   for await (const found of follow(journal, following)) {
     if (found.kind === 'another journal') return;
-    const { chosen } = await partOf(page, found, left);
+    const { chosen } = await partOf(page, found, question.limit);
     if (chosen.length === 0) continue;
     looked.seq = chosen.at(-1)!.seq;
     page.onSent(chosen.length);

@@ -97,27 +97,32 @@ export async function* inPieces(
  */
 export function* jsonTexts(value: unknown, charactersMax: number): Generator<string> {
   const whole = JSON.stringify(value);
-  if (typeof value === 'string' && whole.length > charactersMax) {
-    yield '"';
-    for (let at = 0, end = 0; at < value.length; at = end) {
-      end = at + charactersMax;
-      if (isHighSurrogate(value.charCodeAt(end - 1))) end -= 1;
-      yield JSON.stringify(value.slice(at, end)).slice(1, -1);
-    }
-    yield '"';
-  } else if (typeof value === 'object' && value !== null && whole.length > charactersMax) {
-    const isArray = Array.isArray(value);
-    let before = isArray ? '[' : '{';
-    for (const [name, member] of Object.entries(value)) {
-      if (member === undefined) continue;
-      yield isArray ? before : `${before}${JSON.stringify(name)}:`;
-      yield* jsonTexts(member, charactersMax);
-      before = ',';
-    }
-    yield isArray ? ']' : '}';
-  } else {
-    yield whole;
+  const isLong = whole.length > charactersMax;
+  if (isLong && typeof value === 'string') yield* textsOfString(value, charactersMax);
+  else if (isLong && typeof value === 'object' && value !== null) yield* textsOfMembers(value, charactersMax);
+  else yield whole;
+}
+
+function* textsOfString(value: string, charactersMax: number): Generator<string> {
+  yield '"';
+  for (let at = 0, end = 0; at < value.length; at = end) {
+    end = at + charactersMax;
+    if (isHighSurrogate(value.charCodeAt(end - 1))) end -= 1;
+    yield JSON.stringify(value.slice(at, end)).slice(1, -1);
   }
+  yield '"';
+}
+
+function* textsOfMembers(value: object, charactersMax: number): Generator<string> {
+  const isArray = Array.isArray(value);
+  let before = isArray ? '[' : '{';
+  for (const [name, member] of Object.entries(value)) {
+    if (member === undefined) continue;
+    yield isArray ? before : `${before}${JSON.stringify(name)}:`;
+    yield* jsonTexts(member, charactersMax);
+    before = ',';
+  }
+  yield isArray ? ']' : '}';
 }
 
 function isHighSurrogate(code: number): boolean {

@@ -54,24 +54,35 @@ function flagsOf({ options }: Command): string {
   return [...Object.keys(options).map(flagOf), 'help'].map((flag) => `--${flag}`).join(' ');
 }
 
+/** The cases of the words after the options of a command; after a switch any word can follow. */
+function bashValues(name: string, { options }: Command): string[] {
+  const withValue = Object.entries(options).filter(
+    ([, { argument, choices = [] }]) => argument !== '' || choices.length > 0,
+  );
+  return withValue.map(([option, known]) => `    ${name}/--${flagOf(option)}) ${bashAction(valuesOf(known))};;`);
+}
+
+function bashAction(values: ReturnType<typeof valuesOf>): string {
+  if (values === 'files') return '_assetlog_paths -f ';
+  if (values === 'folders') return '_assetlog_paths -d ';
+  return values.length === 0 ? '' : `_assetlog_words ${values.join(' ')} `; // a value without choices is no operand either
+}
+
+/** The cases of the other words of a command. */
+function bashWords(name: string, command: Command): string[] {
+  const { choices = [], paths } = command.operands ?? {};
+  const cases = [`      ${name}/-) _assetlog_words ${flagsOf(command)} ;;`];
+  if (choices.length > 0) cases.push(`      ${name}/2) _assetlog_words ${choices.join(' ')} ;;`);
+  if (paths !== undefined) cases.push(`      ${name}/*) _assetlog_paths ${paths === 'files' ? '-f' : '-d'} ;;`);
+  return cases;
+}
+
 /** The script works in bash 3.2 and later, without the package bash-completion. */
 function bashScript(commands: Commands): string {
+  const all = Object.entries(commands);
   const names = Object.keys(commands).join(' ');
-  const values: string[] = [];
-  const rest: string[] = [];
-  for (const [name, command] of Object.entries(commands)) {
-    for (const [option, known] of Object.entries(command.options)) {
-      const found = valuesOf(known);
-      const act = found === 'files' ? 'paths -f' : found === 'folders' ? 'paths -d' : `words ${found.join(' ')}`;
-      if (found.length > 0) values.push(`    ${name}/--${flagOf(option)}) _assetlog_${act} ;;`);
-      // The value of another option is not an operand.
-      else if (known.argument !== '') values.push(`    ${name}/--${flagOf(option)}) ;;`);
-    }
-    const { choices = [], paths } = command.operands ?? {};
-    rest.push(`      ${name}/-) _assetlog_words ${flagsOf(command)} ;;`);
-    if (choices.length > 0) rest.push(`      ${name}/2) _assetlog_words ${choices.join(' ')} ;;`);
-    if (paths !== undefined) rest.push(`      ${name}/*) _assetlog_paths ${paths === 'files' ? '-f' : '-d'} ;;`);
-  }
+  const values = all.flatMap(([name, command]) => bashValues(name, command));
+  const rest = all.flatMap(([name, command]) => bashWords(name, command));
   return `# bash completion for assetlog
 _assetlog_words() { COMPREPLY=($(compgen -W "$*" -- "$word")); }
 _assetlog_paths() { local IFS=$'\\n'; compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen "$1" -- "$word")); }

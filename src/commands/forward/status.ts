@@ -23,15 +23,7 @@ export async function showStatus(
   output: Output,
 ): Promise<ExitCode> {
   const { print, stdout } = output;
-  const journals: readonly (DeploymentFolder | { readonly name: null; readonly disk: Disk })[] =
-    found.kind === 'journal' ? [{ name: null, disk: found.disk }] : found.deployments;
-  const all: ShownDestination[] = [];
-  for (const { name: deployment, disk } of journals) {
-    const isHeld = (await holderOf(disk.folder, limits)) !== undefined;
-    const served = isHeld ? ((await askStatuses(disk)) ?? 'unsaid') : undefined;
-    const statuses = await readStatus(disk, deployment, served, limits);
-    for (const status of statuses) if ((name ?? status.name) === status.name) all.push({ status, folder: disk.folder });
-  }
+  const all = (await readAll(found)).filter(({ status }) => (name ?? status.name) === status.name);
   if (name !== undefined && all.length === 0) {
     return refuse(output, `nothing is forwarded to ${name}; leave the name out to see all destinations`);
   }
@@ -43,6 +35,19 @@ export async function showStatus(
   else await stdout.write(screenOf(all, stdout.columns ?? PIPE_COLUMNS));
   if (all.some(({ status }) => status.dead_letters === null)) return exitCodes.diskFailed;
   return all.every(({ status }) => isWell(status)) ? exitCodes.done : exitCodes.refused;
+}
+
+async function readAll(found: FolderWithJournal): Promise<ShownDestination[]> {
+  const journals: readonly (DeploymentFolder | { readonly name: null; readonly disk: Disk })[] =
+    found.kind === 'journal' ? [{ name: null, disk: found.disk }] : found.deployments;
+  const all: ShownDestination[] = [];
+  for (const { name, disk } of journals) {
+    const isHeld = (await holderOf(disk.folder, limits)) !== undefined;
+    const served = isHeld ? ((await askStatuses(disk)) ?? 'unsaid') : undefined;
+    const statuses = await readStatus(disk, name, served, limits);
+    all.push(...statuses.map((status) => ({ status, folder: disk.folder })));
+  }
+  return all;
 }
 
 /** Whether a service forwards to the destination, or tries to. */

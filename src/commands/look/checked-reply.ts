@@ -2,7 +2,7 @@
 
 import { type AssetJson, assetOf, assetSchema } from '../../assets/asset-json.ts';
 import type { Asset } from '../../assets/asset-state.ts';
-import { isObject, readObject } from '../../config/json-file.ts';
+import { isObject, type Members, readObject } from '../../config/json-file.ts';
 import { integerFrom, keyPartSchema, objectSchema, TIME } from '../../event/schema.ts';
 import { readForm } from '../../journal/line/chain.ts';
 import { eventSchema } from '../../journal/line/line-schema.ts';
@@ -59,7 +59,7 @@ interface Form {
 
 /** @param value parsed from JSON */
 function matches(value: unknown, form: Form): boolean {
-  const { type, anyOf, properties = {}, required = [], items = {}, minItems = 0, pattern } = form;
+  const { type, anyOf, items = {}, minItems = 0, pattern } = form;
   if (form.$ref !== undefined) return matches(value, KEY);
   if (anyOf !== undefined) return anyOf.some((one) => matches(value, one));
   if (type === undefined) return true;
@@ -69,14 +69,16 @@ function matches(value: unknown, form: Form): boolean {
   if (type === 'array') {
     return Array.isArray(value) && value.length >= minItems && value.every((one) => matches(one, items));
   }
-  if (type === 'object') {
-    if (!isObject(value) || required.some((name) => value[name] === undefined && !NEWER.includes(name))) return false;
-    for (const name in properties) {
-      if (value[name] !== undefined && !matches(value[name], properties[name]!)) return false;
-    }
-    return true;
-  }
+  if (type === 'object') return isObject(value) && hasMembers(value, form);
   return typeof value === type && (pattern === undefined || new RegExp(pattern).test(value as string));
+}
+
+function hasMembers(value: Members, { properties = {}, required = [] }: Form): boolean {
+  if (required.some((name) => value[name] === undefined && !NEWER.includes(name))) return false;
+  for (const name in properties) {
+    if (value[name] !== undefined && !matches(value[name], properties[name]!)) return false;
+  }
+  return true;
 }
 
 /** @returns the schema of `Line.event`, which can be of each type, and does not have the crc */

@@ -120,8 +120,8 @@ class RemoteJournal implements JournalSource {
           count += lines.length;
           yield lines;
         }
-        if (linesMax !== undefined && count < linesMax) {
-          if (count === 0 || !(await this.#isRemovedAfter(position.seq))) return;
+        if (linesMax !== undefined) {
+          if (await this.#isLastPage(count, position.seq)) return;
           continue;
         }
       } catch (error) {
@@ -133,7 +133,12 @@ class RemoteJournal implements JournalSource {
     }
   }
 
-  /** Whether a page ended early because retention removed the events after it. @param seq of its last event */
+  /** Whether no page follows one with `count` events. It might have ended early because retention removed the events after it. */
+  async #isLastPage(count: number, seq: number): Promise<boolean> {
+    if (count === PAGE_EVENTS) return false;
+    return count === 0 || !(await this.#isRemovedAfter(seq));
+  }
+
   async #isRemovedAfter(seq: number): Promise<boolean> {
     const opened = await this.#open('/events', { after_seq: seq, limit: 1 }, LINES);
     if (opened.kind === 'removed') return true;
@@ -175,44 +180,58 @@ class RemoteJournal implements JournalSource {
   }
 
   /** Continues after the last asset that arrived, when the connection breaks. */
-  async *assets({ keyPrefix, keyBeginsWith, failing, stale }: AssetQuery) {
+  async *assets({ keyPrefix, keyBeginsWith, failing, stale }: AssetQuery): AsyncGenerator<readonly Asset[]> {
     const keys = queryOf({ keyPrefix, keyStart: keyBeginsWith });
     const filter = { ...keys, failing: failing || undefined, stale };
     let last: Asset | undefined;
     for (let wait = this.#startBackoff(); ; ) {
       const query = { ...filter, after_key: last && JSON.stringify(keyOf(last)) };
-      let page: Asset[] = [];
       let count = 0;
-      const add = (bytes: Buffer, start: number, end: number) => {
-        const asset = readAsset(bytes.toString('utf8', start, end));
-        if (asset === undefined) throw this.#notAService('with a line that is no asset');
-        if (last !== undefined && asset.name <= last.name) throw this.#notAService('with assets that are not in order');
-        count += 1;
-        if (count > PAGE_EVENTS) throw this.#notAService(`with more than ${PAGE_EVENTS} assets in a reply`);
-        last = asset;
-        page.push(asset);
-      };
       try {
-        const opened = await this.#open('/assets', query, LINES);
-        if (opened.kind === 'removed') throw this.#notAService('410');
-        let bytes = 0;
-        for await (const chunk of this.#cut(opened.chunks, add, limits.assetLineBytesMax)) {
-          bytes += chunk.length;
-          if (bytes <= limits.lineBytesMax || page.length === 0) continue;
-          yield page; // to hold little memory, also if the assets have thousands of checks
-          page = [];
-          bytes = 0;
+        for await (const some of this.#assetsIn(await this.#open('/assets', query, LINES), last)) {
+          count += some.length;
+          last = some.at(-1);
+          yield some;
         }
-        if (page.length > 0) yield page;
         if (count < PAGE_EVENTS) return;
         wait = this.#startBackoff();
       } catch (error) {
         const problem = problemOf(error);
-        if (page.length > 0) yield page;
         if (count > 0) wait = this.#startBackoff();
         await wait(problem);
       }
     }
+  }
+
+  /** Yields the assets of a reply, also those before its connection breaks. @param after the last asset of the reply before it */
+  async *#assetsIn(opened: ReadingReply, after: Asset | undefined): AsyncGenerator<readonly Asset[]> {
+    if (opened.kind === 'removed') throw this.#notAService('410');
+    let last = after;
+    let count = 0;
+    let some: Asset[] = [];
+    const add = (line: Buffer, start: number, end: number) => {
+      const asset = readAsset(line.toString('utf8', start, end));
+      if (asset === undefined) throw this.#notAService('with a line that is no asset');
+      if (last !== undefined && asset.name <= last.name) throw this.#notAService('with assets that are not in order');
+      count += 1;
+      if (count > PAGE_EVENTS) throw this.#notAService(`with more than ${PAGE_EVENTS} assets in a reply`);
+      last = asset;
+      some.push(asset);
+    };
+    let bytes = 0;
+    try {
+      for await (const chunk of this.#cut(opened.chunks, add, limits.assetLineBytesMax)) {
+        bytes += chunk.length;
+        if (bytes <= limits.lineBytesMax || some.length === 0) continue;
+        yield some; // to hold little memory, also if the assets have thousands of checks
+        some = [];
+        bytes = 0;
+      }
+    } catch (error) {
+      if (some.length > 0 && !(error instanceof ServiceFailure)) yield some;
+      throw error;
+    }
+    if (some.length > 0) yield some;
   }
 
   async sourceNames(): Promise<ReadonlyMap<string, string> | undefined> {

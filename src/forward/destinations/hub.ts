@@ -74,7 +74,7 @@ export function openHub(opening: Opening): AskableDestination {
       body: packed ?? body,
       signal,
     });
-    if (found.kind === 'unclear' && found.status === undefined) size.wasTooSlow(body.length);
+    if (hasNoStatus(found)) size.wasTooSlow(body.length);
     const answer = asAgain(found);
     if (answer.kind !== 'answer') return answer;
     const { status } = answer;
@@ -96,10 +96,8 @@ export function openHub(opening: Opening): AskableDestination {
         if (at === undefined) return notUnderstood(reason);
         return (await loopIn(at)) ?? (status === 200 ? recorded(at, lines) : conflict(said, reason));
       }
-      if (status === 400) return { kind: 'stopped', why: 'damage', reason: `${reason}; run assetlog verify` };
-      if (status === 413 && 'error' in said) return { kind: 'refused', status, reason };
     }
-    return otherwise(answer);
+    return refusedBy(answer);
   }
 
   /** A hub names in `via` its own journal, and the journals that it forwards to. */
@@ -159,6 +157,19 @@ function headersOf({ lines, lost, after, lastSeq }: Batch, { beginSeq = 1, sourc
 
 /** Answers of servers that are no hub. The reference answers 200 with a page to every GET. */
 const NO_HUB: ReadonlySet<number> = new Set([200, 400, 404, 405]);
+
+/** @returns what follows from an answer that names no position */
+function refusedBy(answer: HubAnswer): Sent {
+  const { status, said, reason } = answer;
+  if (said === undefined) return otherwise(answer);
+  if (status === 400) return { kind: 'stopped', why: 'damage', reason: `${reason}; run assetlog verify` };
+  return status === 413 && 'error' in said ? { kind: 'refused', status, reason } : otherwise(answer);
+}
+
+/** Whether no answer began, within the timeout or before the connection ended. */
+function hasNoStatus(answer: Answer): boolean {
+  return answer.kind === 'unclear' && answer.status === undefined;
+}
 
 function asAgain(answer: Answer): Exclude<Answer, { kind: 'unclear' }> {
   return answer.kind === 'unclear' ? { kind: 'again', reason: answer.reason } : answer;

@@ -94,18 +94,8 @@ export class Sightings {
     { silentMs = Number.NEGATIVE_INFINITY, after, limit = Number.POSITIVE_INFINITY }: SourceQuery,
   ): Generator<SourceState> {
     const untilMs = Date.now() - silentMs;
-    const known = this.complete(snapshot);
-    const isPassed = new Uint8Array(this.#count);
-    const isThere = after !== undefined && known.get(after.id)?.seenMs === after.seenMs;
-    let isAfter = after === undefined;
     let left = limit;
-    for (const [source, { name, tokenName, lastSeq, seenMs, lost, number }] of known) {
-      if (isPassed[number] !== 0) continue;
-      isPassed[number] = 1;
-      if (!isAfter) {
-        isAfter = isThere ? source === after.id : seenMs >= after!.seenMs; // a request has put it at the end
-        if (isThere || !isAfter) continue;
-      }
+    for (const [source, { name, tokenName, lastSeq, seenMs, lost }] of this.#allAfter(after, this.complete(snapshot))) {
       const mark = snapshot.sources.get(source);
       if (mark === undefined || seenMs > untilMs) continue;
       yield {
@@ -121,6 +111,25 @@ export class Sightings {
       };
       left -= 1;
       if (left === 0) return;
+    }
+  }
+
+  /** Yields each source once that comes after `after`: all without it, and those with later requests if that one is elsewhere by now. */
+  *#allAfter(
+    after: SourceQuery['after'],
+    known: ReadonlyMap<string, Readonly<Sighting>>,
+  ): Generator<readonly [string, Readonly<Sighting>]> {
+    const isPassed = new Uint8Array(this.#count);
+    const isThere = after !== undefined && known.get(after.id)?.seenMs === after.seenMs;
+    let isAfter = after === undefined;
+    for (const [source, sighting] of known) {
+      if (isPassed[sighting.number] !== 0) continue;
+      isPassed[sighting.number] = 1;
+      if (!isAfter) {
+        isAfter = isThere ? source === after.id : sighting.seenMs >= after!.seenMs; // a request has put it at the end
+        if (isThere || !isAfter) continue;
+      }
+      yield [source, sighting];
     }
   }
 

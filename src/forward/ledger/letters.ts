@@ -210,17 +210,7 @@ export class DeadLetters {
     for await (const lines of readLines(this.#disk, this.#file, this.#limits)) {
       for (const { text } of lines) {
         const own = latest.get(at++) ?? [];
-        const letter = decodeDeadLetter(text);
-        if (letter === undefined) continue;
-        const { first } = seqsOf(letter);
-        const state = states.of(first);
-        if (letter.line === undefined) {
-          // Only a part of a range might still be open.
-          for (const { first, last } of own) yield Buffer.from(`${encodeDeadLetter({ ...letter, first, last })}\n`);
-        } else if (own.length > 0 || (state !== undefined && isOpen(state) && !withLine.has(first))) {
-          withLine.add(first);
-          yield Buffer.from(`${text}\n`);
-        }
+        for (const kept of openPart(text, own, states, withLine)) yield Buffer.from(`${kept}\n`);
       }
     }
   }
@@ -368,4 +358,22 @@ async function closing(log: LogFile, act: () => Promise<void>): Promise<void> {
 
 function now(): string {
   return new Date().toISOString();
+}
+
+/**
+ * @param own the open states that this letter is the latest for
+ * @param withLine the events whose line is kept; the event of the letter is added to them
+ * @returns the letters that stay of one in the file
+ */
+function openPart(text: string, own: readonly LetterState[], states: LetterStates, withLine: Set<number>): string[] {
+  const letter = decodeDeadLetter(text);
+  if (letter === undefined) return [];
+  // Only a part of a range might still be open.
+  if (letter.line === undefined) return own.map(({ first, last }) => encodeDeadLetter({ ...letter, first, last }));
+  const { first } = seqsOf(letter);
+  const state = states.of(first);
+  const isFirstWithLine = state !== undefined && isOpen(state) && !withLine.has(first);
+  if (own.length === 0 && !isFirstWithLine) return [];
+  withLine.add(first);
+  return [text];
 }

@@ -15,7 +15,7 @@ import { askDurable, pollProgress } from '../../journal/progress.ts';
 import type { StopKind } from '../destinations/destination.ts';
 import { type DestinationKind, onlyKindOf } from '../destinations/kinds.ts';
 import { readLastSeq, readLines, readNames } from '../folder.ts';
-import { readCursor } from '../ledger/cursor.ts';
+import { type CursorState, readCursor } from '../ledger/cursor.ts';
 import { readLetterStates } from '../ledger/letters.ts';
 import { commandText } from './backlog.ts';
 import type { Sender } from './sender.ts';
@@ -224,10 +224,7 @@ async function readFacts(
   const hasAll = seq === null || seq >= last_seq;
   const { state, reason } = readShown(served, name, written, hasAll);
   const isAsWritten = state === written?.state;
-  const isUnsaid = cursor.kind === 'lost' && state !== 'stopped';
-  const lost = isUnsaid
-    ? `${cursor.reason}; unless it can be asked, ${commandText(disk, `forward from ${name} --seq N`)}`
-    : undefined;
+  const lost = state === 'stopped' ? undefined : lostCursor(cursor, disk, name);
   return {
     to: written?.to || value?.to || null,
     kind: value === undefined ? written?.kind : value.kind, // the state file can be older
@@ -242,6 +239,12 @@ async function readFacts(
     last_success: written?.last_success ?? null,
     last_error: written?.last_error ?? null,
   };
+}
+
+/** @returns what to do about a cursor that is lost; undefined if it is not */
+function lostCursor(cursor: CursorState, disk: ReadableDisk, name: string): string | undefined {
+  if (cursor.kind !== 'lost') return undefined;
+  return `${cursor.reason}; unless it can be asked, ${commandText(disk, `forward from ${name} --seq N`)}`;
 }
 
 /** @param hasAll whether it is not behind. The state file is written at intervals, so it can say idle while events are sent */

@@ -256,6 +256,7 @@ export class Connections {
   }
 
   /** @returns how long nothing can be beyond a deadline, in milliseconds; at least `limits.deadlineCheckMs` */
+  // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: one pass over one connection, whose facts would be handed around
   #closeIdle(): number {
     const { limits, onNoRequest } = this.#options;
     const { headersMs, deadlineCheckMs } = limits;

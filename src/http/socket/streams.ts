@@ -30,9 +30,7 @@ export async function sendPieces(
         socket.cork();
         if (!hasStarted) socket.write(head());
         hasStarted = true;
-        if (chunked) socket.write(`${piece.length.toString(16)}\r\n`, 'latin1');
-        socket.write(piece);
-        if (chunked) socket.write('\r\n', 'latin1');
+        writePiece(socket, piece, chunked);
         socket.uncork();
         if (socket.writableLength > 0) await waitUntilAccepted(socket);
       }
@@ -44,6 +42,12 @@ export async function sendPieces(
   if (!hasStarted) socket.write(head());
   if (chunked) socket.write('0\r\n\r\n', 'latin1');
   return { kind: 'complete' };
+}
+
+function writePiece(socket: Socket, piece: Buffer, chunked: boolean): void {
+  if (chunked) socket.write(`${piece.length.toString(16)}\r\n`, 'latin1');
+  socket.write(piece);
+  if (chunked) socket.write('\r\n', 'latin1');
 }
 
 /** Resolves when the kernel has accepted all written bytes, or the connection has closed. */

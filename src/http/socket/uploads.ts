@@ -46,17 +46,9 @@ export class Uploads {
     let body: Buffer = NO_BODY;
     req.onBytes = (chunk) => {
       if (chunk === null) {
-        exchange.received = true;
-        if (connection.unpaidPieces > limits.unpaidPiecesMax / 2) exchange.final = true; // a later body would be refused
-        if (exchange.final) ignoreFurther(connection);
-        const buffer = body;
+        const whole = body;
         body = NO_BODY; // this closure lives until the next request on the connection
-        const whole = buffer.subarray(0, connection.uploadBytes);
-        this.release(connection);
-        if ((decision.isPacked && whole.length > 0) || connection.unpacking !== undefined)
-          this.receiveInTurn(exchange, decision, Buffer.from(whole));
-        else decision.receive(whole, (reply) => answer(exchange, reply));
-        this.#keepSpare(buffer);
+        this.#end(exchange, decision, whole);
         return;
       }
       const before = connection.uploadBytes;
@@ -79,6 +71,21 @@ export class Uploads {
         else body = appended;
       }
     };
+  }
+
+  /** @param buffer has the body in its first bytes */
+  #end(exchange: Exchange, decision: ReceiveDecision, buffer: Buffer): void {
+    const { limits, answer } = this.#options;
+    const { connection } = exchange;
+    exchange.received = true;
+    if (connection.unpaidPieces > limits.unpaidPiecesMax / 2) exchange.final = true; // a later body would be refused
+    if (exchange.final) ignoreFurther(connection);
+    const whole = buffer.subarray(0, connection.uploadBytes);
+    this.release(connection);
+    if ((decision.isPacked && whole.length > 0) || connection.unpacking !== undefined)
+      this.receiveInTurn(exchange, decision, Buffer.from(whole));
+    else decision.receive(whole, (reply) => answer(exchange, reply));
+    this.#keepSpare(buffer);
   }
 
   /**

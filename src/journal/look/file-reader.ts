@@ -188,16 +188,8 @@ export class FileReader {
     let end = fileEnd;
     for (let bytes = BLOCK_BYTES; ; ) {
       const byte = Math.max(0, end - bytes);
-      const search = this.#searchFrom({ byte, seed: byte === 0 ? 0 : undefined });
       this.#lineFilter.passedSeq = passedSeq;
-      this.#hitsAfter = 0;
-      let first: Line | undefined;
-      for await (const chunk of this.#disk.read(this.segment.name, byte, end)) {
-        search.push(chunk);
-        const lines = this.#takeMatches();
-        first ??= lines[0];
-        found.add(lines);
-      }
+      const { search, first } = await this.#searchBlock(byte, end, found);
       bytes *= BLOCK_FACTOR;
       if (search.firstByte === undefined && byte > 0) continue; // it is inside of a long line
       if (this.#isDoubtful || (byte === 0 && search.firstSeq !== this.segment.firstSeq)) break;
@@ -213,6 +205,20 @@ export class FileReader {
     this.#continueByLines();
     for await (const lines of this.read(isClosed)) found.add(lines);
     found.endBlock();
+  }
+
+  /** Adds the lines of a block that match. @returns also the first of them */
+  async #searchBlock(byte: number, end: number, found: NewestLines): Promise<{ search: LineSearch; first?: Line }> {
+    const search = this.#searchFrom({ byte, seed: byte === 0 ? 0 : undefined });
+    this.#hitsAfter = 0;
+    let first: Line | undefined;
+    for await (const chunk of this.#disk.read(this.segment.name, byte, end)) {
+      search.push(chunk);
+      const lines = this.#takeMatches();
+      first ??= lines[0];
+      found.add(lines);
+    }
+    return { search, ...(first !== undefined && { first }) };
   }
 
   #searchFrom(start: SearchStart): LineSearch {

@@ -29,16 +29,9 @@ export async function seekLine(
   let low = 0; // a line with a smaller seq, or this one, begins here
   for (let high = endBytes; high - low > NEAR_BYTES; ) {
     const middle = Math.floor((low + high) / 2);
-    const search = new LineSearch(EACH_LINE, { byte: middle, seed: undefined }, () => {}, lineBytesMax);
-    for (const end of [Math.min(high, middle + PROBE_BYTES), high]) {
-      if (search.firstByte !== undefined) break;
-      for await (const chunk of disk.read(name, search.position, end)) {
-        search.push(chunk);
-        if (search.firstByte !== undefined) break;
-      }
-    }
-    if (search.firstSeq === undefined || search.firstSeq > seq) high = middle;
-    else low = search.firstByte!;
+    const { firstByte, firstSeq } = await probe(disk, name, middle, high, lineBytesMax);
+    if (firstSeq === undefined || firstSeq > seq) high = middle;
+    else low = firstByte!;
   }
   let found: LineEnd | undefined;
   const search = new LineSearch(
@@ -56,6 +49,24 @@ export async function seekLine(
     if (found !== undefined || (firstByte !== undefined && (last === undefined || last.seq > seq))) break;
   }
   return found;
+}
+
+/** Reads from a place until a line begins: at first little. @returns a search that has the first line, if there is one before `end` */
+async function probe(
+  disk: ReadableDisk,
+  name: string,
+  byte: number,
+  end: number,
+  lineBytesMax: number,
+): Promise<LineSearch> {
+  const search = new LineSearch(EACH_LINE, { byte, seed: undefined }, () => {}, lineBytesMax);
+  for (const to of [Math.min(end, byte + PROBE_BYTES), end]) {
+    for await (const chunk of disk.read(name, search.position, to)) {
+      search.push(chunk);
+      if (search.firstByte !== undefined) return search;
+    }
+  }
+  return search;
 }
 
 const EACH_LINE = { trace: undefined, mayMatch: () => true };

@@ -272,12 +272,12 @@ export class EventsView implements View {
         if (added > 0 && !this.#options.wantsMore()) return;
       } catch (error) {
         if (signal.aborted) return;
-        const { status = 503, retryAfterMs = 0 } = error instanceof RefusedError ? error : {};
-        if (status < 500 && status !== 429) {
+        const pauseMs = pauseAfter(error);
+        if (pauseMs === undefined) {
           this.#isStopped = true; // the connection shows the error
           return;
         }
-        await sleep(Math.max(pageLimits.pollMs, retryAfterMs), signal);
+        await sleep(pauseMs, signal);
       }
     }
   }
@@ -372,4 +372,10 @@ function preview(line: string): string | undefined {
   const members = membersOf(metadata).slice(0, 8);
   if (members.length === 0) return undefined;
   return members.map(({ name, value }) => `${name} ${kindOf(value) === 'string' ? unquote(value) : value}`).join(', ');
+}
+
+/** @returns how long to wait before the same request; undefined if it would be refused again */
+function pauseAfter(error: unknown): number | undefined {
+  const { status = 503, retryAfterMs = 0 } = error instanceof RefusedError ? error : {};
+  return status < 500 && status !== 429 ? undefined : Math.max(pageLimits.pollMs, retryAfterMs);
 }

@@ -37,25 +37,32 @@ export function* indented(value: string): Generator<Token> {
   for (let at = 0; at < value.length; ) {
     const end = tokenEnd(value, at);
     const text = value.slice(at, end);
-    const next = value[end];
+    const isEmpty = EMPTY.has(value.slice(at, at + 2)) || EMPTY.has(value.slice(end - 2, end));
     at = end;
-    if (text === '{' || text === '[') {
-      const isEmpty = next === '}' || next === ']';
-      depth += 1;
-      yield { kind: 'mark', text: isEmpty ? text : text + line() };
-    } else if (text === '}' || text === ']') {
-      depth -= 1;
-      const isEmpty = value[end - 2] === (text === '}' ? '{' : '[');
-      yield { kind: 'mark', text: isEmpty ? text : line() + text };
-    } else if (text === ',') {
-      yield { kind: 'mark', text: `,${line()}` };
-    } else if (text === ':') {
-      yield { kind: 'mark', text: ': ' };
-    } else {
-      yield { kind: next === ':' ? 'name' : kindOf(text), text };
+    switch (text) {
+      case '{':
+      case '[':
+        depth += 1;
+        yield { kind: 'mark', text: isEmpty ? text : text + line() };
+        break;
+      case '}':
+      case ']':
+        depth -= 1;
+        yield { kind: 'mark', text: isEmpty ? text : line() + text };
+        break;
+      case ',':
+        yield { kind: 'mark', text: `,${line()}` };
+        break;
+      case ':':
+        yield { kind: 'mark', text: ': ' };
+        break;
+      default:
+        yield { kind: value[end] === ':' ? 'name' : kindOf(text), text };
     }
   }
 }
+
+const EMPTY: ReadonlySet<string> = new Set(['{}', '[]']);
 
 /** @returns the kind of a value: `number` for `1.0`, `mark` for an array or object */
 export function kindOf(value: string): TokenKind {
