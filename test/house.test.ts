@@ -324,11 +324,12 @@ test('only the files of journal/line know the bytes of a line', () => {
   assert.deepEqual(others, []);
 });
 
+const COMMENT = /\/\*\*?([\s\S]*?)\*\/|((?:^\s*\/\/.*\n)+)|(?<=[\s;,{}()])\/\/ (.*)/gm;
+
 /** The comments of a file, each as one line, and its texts of several words. */
 function proseOf(source: string): string[] {
-  const comment = /\/\*\*?([\s\S]*?)\*\/|((?:^\s*\/\/.*\n)+)|(?<=[\s;,{}()])\/\/ (.*)/gm;
   const text = /'((?:[^'\\\n]|\\.)* (?:[^'\\\n]|\\.)*)'|`((?:[^`\\\n]|\\.)* (?:[^`\\\n]|\\.)*)`/g;
-  const found = [...source.matchAll(comment), ...source.replace(comment, '').matchAll(text)];
+  const found = [...source.matchAll(COMMENT), ...source.replace(COMMENT, '').matchAll(text)];
   const lines = found.map((match) =>
     match
       .slice(1)
@@ -350,6 +351,23 @@ test('comments, messages and the titles of tests are written in plain words', ()
       );
     });
   assert.equal(found.length, 0, found.join('\n'));
+});
+
+/** A name that only code has, such as `readKey`, `Disk.list` or `#file`; a word alone can also be of HTTP or a shell. */
+const CODE_NAME = /[a-z\d][A-Z]|^[A-Z]\w*\.#?[a-z]|^#[a-z]/;
+
+test('a comment names in back-quotes nothing that no file of the source has', () => {
+  const codes = [...allSources.values()].map((text) => text.replace(COMMENT, ''));
+  const known = new Set(codes.flatMap((code) => code.match(/[\w$]+/g) ?? []));
+  const unknown = [...allSources].flatMap(([path, text]) => {
+    const quoted = (text.match(COMMENT) ?? []).flatMap(
+      (comment) => comment.match(/(?<=`)#?[A-Za-z_$][#\w$.]*(?=(?:\(\))?`)/g) ?? [],
+    );
+    const names = quoted.filter((name) => CODE_NAME.test(name));
+    const gone = names.filter((name) => name.match(/[\w$]+/g)?.some((part) => !known.has(part)));
+    return gone.map((name) => `${path}: ${name}`);
+  });
+  assert.deepEqual(unknown, []);
 });
 
 test('each test file is run by one of npm test, test:edges, test:engines and test:faults', () => {

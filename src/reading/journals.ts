@@ -48,7 +48,7 @@ export interface ReadableJournalsOptions {
   readonly data: string;
   /** As `ServiceParts.openDisk`. */
   readonly openDisk: (folder: string) => Disk;
-  /** Gets the values of `JournalOptions.onRecorded` of all journals. */
+  /** How far the journals of the service are durable. */
   readonly progress: OwnProgress;
   /** Opens the journal of a deployment, as its first report does. @returns why it cannot be opened now */
   readonly open: (deployment: string) => string | undefined;
@@ -259,12 +259,12 @@ export class ReadableJournal {
     return contentsOf(names).segments.length === 0 || (await readLastStop(this.#disk, names)) !== undefined;
   }
 
-  /** Aborts when another journal replaces this one, see `beginAnew`: what is being read of this one ends. */
+  /** Aborts when another journal replaces this one, see `startOver`: what is being read of this one ends. */
   get replaced(): AbortSignal {
     return this.#replaced.signal;
   }
 
-  /** Resolves when no `beginAnew` is under way. Never rejects. */
+  /** Resolves when no `startOver` is under way. Never rejects. */
   async whole(): Promise<void> {
     await this.#replacing?.catch(() => {}); // its caller gets the error
   }

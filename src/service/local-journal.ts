@@ -44,10 +44,10 @@ export class LocalJournal {
     return this.#begun;
   }
 
-  /** Writes what is queued and closes the journal, after the last `beginAnew`. Never rejects. */
+  /** Writes what is queued and closes the journal, after the last `startOver`. Never rejects. */
   async close(): Promise<void> {
     this.#closing = true;
-    await this.#begun.catch(() => {}); // its error goes to the caller of `beginAnew`
+    await this.#begun.catch(() => {}); // its error goes to the caller of `startOver`
     await this.current.close();
     await this.#opened?.catch(() => {}); // a recovery might still write; its error goes to the caller of `open`
   }

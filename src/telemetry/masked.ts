@@ -12,7 +12,7 @@ export function maskTokens(text: string): string {
 }
 
 /**
- * Finds the tokens in a path that `withoutTokens` does not recognise: percent-encoded tokens, and known tokens that span up to
+ * Finds the tokens in a path that `maskTokens` does not recognise: percent-encoded tokens, and known tokens that span up to
  * `RUN_PARTS_MAX` parts, since a token can have slashes.
  * @param path raw; only parts that start within the first `charactersMax` are searched
  * @returns the texts to mask, raw and decoded
@@ -36,7 +36,7 @@ export function findTokens(path: string, isToken: IsToken, charactersMax: number
   return found;
 }
 
-/** Masks the texts of `tokensIn`, and each token of `assetlog token`. */
+/** Masks the texts of `findTokens`, and each token of `assetlog token`. */
 export function masked(text: string, tokens: readonly string[]): string {
   return maskTokens(tokens.reduce((left, token) => left.replaceAll(token, MASK), text));
 }

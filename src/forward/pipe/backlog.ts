@@ -12,7 +12,7 @@ import type { SeqRange } from '../position.ts';
 
 /** What comes next after a seq. */
 export type BacklogHead =
-  /** At least one, with consecutive seqs. With `UnsentSource.only` the first one is wanted. */
+  /** At least one, with consecutive seqs. With `BacklogSource.only` the first one is wanted. */
   | { readonly kind: 'lines'; readonly lines: readonly Line[] }
   | Passed
   /** Events that cannot be read: a repair or a backup might still bring them back, so an operator decides. */
