@@ -91,7 +91,8 @@ def together(case):
         query.pop("wait", None)
     if "wait" in query:
         query["wait"] = 0
-    for name, others in (("last", ["limit"]), ("since", ["until"]), ("check", ["type"]), ("passed", ["type"])):
+    of_checks = [(name, ["type"]) for name in ("check", "passed", "severity")]
+    for name, others in (("last", ["limit"]), ("since", ["until"]), *of_checks):
         if name in query:
             query = {other: value for other, value in query.items() if other not in others}
     return query
