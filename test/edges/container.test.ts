@@ -175,8 +175,8 @@ test('a folder without write permission is reported, and nothing is written in a
   assert.equal(refused.code, 2);
   assert.match(refused.stderr, /the data folder \/data cannot be used: EACCES/);
   const elsewhere = await run(['serve', '--port', '0', '--data', '/elsewhere'], image.options(entry, owned));
-  assert.equal(elsewhere.code, 2);
-  assert.match(elsewhere.stderr, /the data folder \/elsewhere cannot be used: E(ROFS|ACCES)/);
+  const [, code] = /the data folder \/elsewhere cannot be used: (EROFS|EACCES)/.exec(elsewhere.stderr) ?? [];
+  assert.equal(elsewhere.code, { EROFS: 5, EACCES: 2 }[`${code}`], elsewhere.stderr);
 });
 
 const python = process.env['ASSETLOG_TEST_PYTHON'] ?? 'python3';
