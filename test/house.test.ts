@@ -370,6 +370,23 @@ test('a comment names in back-quotes nothing that no file of the source has', ()
   assert.deepEqual(unknown, []);
 });
 
+/** `embed.ts` publishes its names, and wraps the first one. */
+const PUBLISHED = ['startService', 'EventType'];
+
+test('an exported name has one definition', () => {
+  const files = new Map<string, string[]>();
+  for (const [path, text] of sources) {
+    for (const [, name = ''] of text.matchAll(
+      /^export (?:async )?(?:function\*?|const|class|interface|type) (\w+)/gm,
+    )) {
+      files.set(name, [...(files.get(name) ?? []), path]);
+    }
+  }
+  assert.ok(files.size > 500);
+  const shared = [...files].filter(([name, paths]) => paths.length > 1 && !PUBLISHED.includes(name));
+  assert.deepEqual(shared, []);
+});
+
 test('each test file is run by one of npm test, test:edges, test:engines and test:faults', () => {
   const all = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' });
   const run = ['coverage', 'edges', 'engines', 'faults'].flatMap((kind) => testFiles(kind));

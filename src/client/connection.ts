@@ -62,7 +62,7 @@ export class NoReply extends Error {
 export const PROXY_REFUSED = 'ERR_PROXY_REFUSED';
 
 /** The way from one client to a service: direct, or through a proxy as `client/proxy.ts` makes it. */
-export interface Route {
+export interface ProxyRoute {
   /** `the proxy http://proxy.example:3128`, without user and password; empty for a direct way. */
   readonly name: string;
   /** What is masked in replies and errors. */
@@ -79,7 +79,7 @@ export interface Route {
   close(): void;
 }
 
-const direct: Route = {
+const direct: ProxyRoute = {
   name: '',
   secrets: [],
   options: (_url, own) => own,
@@ -111,7 +111,7 @@ export function openClient(
   protocol: string,
   limits: Pick<Limits, 'keptMs' | 'replyBytesMax' | 'replyHeadBytesMax' | 'replyChunkBytes'>,
   ca?: string | undefined,
-  route: Route = direct,
+  route: ProxyRoute = direct,
 ): HttpClient {
   const { request } = moduleOf(protocol);
   const agent = agentOf(protocol, { keepAlive: true, maxSockets: 1, ...(ca !== undefined && { ca }) }, route);
@@ -218,7 +218,7 @@ export interface OpenCall {
   readonly idleMs: number;
   /** Ends the request and its reply. */
   readonly signal: AbortSignal | undefined;
-  readonly route?: Route | undefined;
+  readonly route?: ProxyRoute | undefined;
 }
 
 /** A 200 with the requested media type, as a stream; or any other reply, with its body up to `replyBytesMax`. */
@@ -290,7 +290,7 @@ function moduleOf(protocol: string): Pick<typeof https, 'request' | 'Agent'> {
   return protocol === 'https:' ? process.getBuiltinModule('node:https') : (http as never);
 }
 
-function agentOf(protocol: string, options: AgentOptions, { connect }: Route): Agent {
+function agentOf(protocol: string, options: AgentOptions, { connect }: ProxyRoute): Agent {
   const agent = new (moduleOf(protocol).Agent)({ checkServerIdentity, ...options });
   return protocol === 'https:' && connect ? Object.assign(agent, { createConnection: connect }) : agent;
 }
@@ -334,7 +334,7 @@ function noReply(
   error: NodeJS.ErrnoException,
   isConnected: boolean,
   secrets: readonly string[],
-  route: Route,
+  route: ProxyRoute,
   url: URL,
 ): NoReply {
   const sent = isConnected && error.code !== PROXY_REFUSED; // what a proxy refuses did not reach the service

@@ -4,7 +4,7 @@ import { gzipSync } from 'node:zlib';
 import type { Limits } from '../config/limits.ts';
 
 /** The header of a packed body. */
-export const packedHeader = { 'Content-Encoding': 'gzip' } as const;
+export const gzipHeader = { 'Content-Encoding': 'gzip' } as const;
 
 /** @returns a body packed with gzip; undefined if it is too small to be worth it */
 export function pack(body: Buffer, { packBytes }: Pick<Limits, 'packBytes'>): Buffer | undefined {

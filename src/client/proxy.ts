@@ -5,10 +5,10 @@ import type { ConnectionOptions } from 'node:tls';
 import { isInNetwork } from '../config/client-address.ts';
 import { decode } from '../telemetry/masked.ts';
 import { isLocal, PROXY_WANTED, readProxyUrl } from './base-url.ts';
-import { PROXY_REFUSED, type Route } from './connection.ts';
+import { PROXY_REFUSED, type ProxyRoute } from './connection.ts';
 
 /** @param given as `readProxyUrl` accepts it. @returns the way of one client */
-export function openProxy(given: string): Route {
+export function openProxy(given: string): ProxyRoute {
   const { host, hostname, port, username, password } = readProxyUrl(given)!;
   const login = Buffer.from(`${decode(username)}:${decode(password)}`).toString('base64');
   const headers: Record<string, string> = username === '' ? {} : { 'Proxy-Authorization': `Basic ${login}` };
@@ -76,7 +76,7 @@ function bare(hostname: string): string {
  * Finds the proxy for a URL in `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`, also in lower case, which comes first.
  * @throws Error, without the value, for a variable that has no URL of a proxy
  */
-export function proxyFor(url: URL, env: NodeJS.ProcessEnv): Route | undefined {
+export function proxyFor(url: URL, env: NodeJS.ProcessEnv): ProxyRoute | undefined {
   const variable = url.protocol === 'https:' ? 'HTTPS_PROXY' : 'HTTP_PROXY';
   const value = (name: string) => env[name.toLowerCase()] ?? env[name] ?? '';
   const given = value(variable).trim();

@@ -3,7 +3,7 @@
 import type { Limits } from '../config/limits.ts';
 import { batchPath } from '../event/item.ts';
 import { type BatchItem, batchesOf, batchHeaders, readBatchReply } from './batch.ts';
-import { type HttpReply, openClient, type Route, type TokenHeader } from './connection.ts';
+import { type HttpReply, openClient, type ProxyRoute, type TokenHeader } from './connection.ts';
 import {
   acceptReport,
   type Delivery,
@@ -16,7 +16,7 @@ import {
   retry,
 } from './delivery.ts';
 import { documentOf, type FeatureSearch, type Features, readFeatures } from './features.ts';
-import { pack, packedHeader } from './packed.ts';
+import { gzipHeader, pack } from './packed.ts';
 import type { Submission } from './submission.ts';
 
 export interface ReporterOptions {
@@ -25,7 +25,7 @@ export interface ReporterOptions {
   /** Sent with each request to the service, as is the token. */
   readonly headers: Readonly<Record<string, string>>;
   readonly token: TokenHeader | undefined;
-  readonly route?: Route | undefined;
+  readonly route?: ProxyRoute | undefined;
   /** Timeout of one attempt: see `HttpCall`. */
   readonly timeoutMs: number;
   readonly retry: RetryPolicy;
@@ -172,7 +172,7 @@ export class Reporter {
       this.#post(`${batchPath}/`, { ...batchHeaders, ...more }, bytes, limits.longReplyBytesMax);
     const packed = this.#features?.gzip === true && !this.#isUnpacked ? pack(body, limits) : undefined;
     if (packed === undefined) return send(body);
-    const reply = await send(packed, packedHeader);
+    const reply = await send(packed, gzipHeader);
     if (reply.status !== 415 && !(reply.status === 400 && readBatchReply(reply, count) === undefined)) return reply;
     this.#isUnpacked = true;
     return send(body);

@@ -55,7 +55,7 @@ export function readSubmission(line: string, limits: JsonLimits, keepTimes = fal
  * @returns the text without white space between tokens
  * @throws Error whose message completes `"…" is`, if the text is no JSON object
  */
-export function readObject(text: string, limits: JsonLimits): string {
+export function readJsonObject(text: string, limits: JsonLimits): string {
   const value = explainJsonError(() => readJson(text, limits.jsonDepthMax));
   if (value.kind !== 'object') throw new Error(`is ${value.kind}; give a JSON object such as '{"rows": 10}'`);
   return value.text;

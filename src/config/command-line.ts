@@ -82,7 +82,9 @@ function dropValue(rest: string[]): void {
 function addText(flag: string, option: OptionForm, before: readonly string[], text: string): string[] {
   const [first] = before;
   if (first !== undefined && !isRepeatable(option, first, text)) {
-    throw new Error(`${flag} is given twice, as ${shown(option, first)} and as ${shown(option, text)}; give it once`);
+    throw new Error(
+      `${flag} is given twice, as ${shownOption(option, first)} and as ${shownOption(option, text)}; give it once`,
+    );
   }
   return option.repeated ? [...before, text] : [text];
 }
@@ -93,7 +95,7 @@ function isRepeatable({ repeated, argument }: OptionForm, before: string, text: 
 }
 
 /** @returns a value for a problem: quoted, and without a password */
-export function shown({ argument, secret }: OptionForm, text: string): string {
+export function shownOption({ argument, secret }: OptionForm, text: string): string {
   return JSON.stringify(secret ? '***' : argument === 'URL' ? text.replace(LOGIN, ':***@') : text);
 }
 

@@ -7,7 +7,7 @@ import type { Invalid } from './options.ts';
 
 const DEPTH_MAX = 8;
 
-export type Members = Readonly<Record<string, unknown>>;
+export type JsonObject = Readonly<Record<string, unknown>>;
 
 /**
  * @param read checks the parsed file and returns what it means; it hands each mistake to the checker
@@ -45,14 +45,14 @@ export class Checker {
    * @param least the smallest number of entries
    * @returns the objects of the array member `name`, each with its path: `deployments[0]`
    */
-  entries(owner: unknown, path: string, name: string, least: 0 | 1 = 1): [string, Members][] {
+  entries(owner: unknown, path: string, name: string, least: 0 | 1 = 1): [string, JsonObject][] {
     const at = path === '' ? name : `${path}.${name}`;
     const list = isObject(owner) ? owner[name] : undefined;
     if (!Array.isArray(list) || list.length < least) {
       this.refuse(at, `must be an array with ${least === 0 ? '' : 'at least one of '}the ${name}`);
       return [];
     }
-    return list.flatMap((entry: unknown, index): [string, Members][] => {
+    return list.flatMap((entry: unknown, index): [string, JsonObject][] => {
       if (isObject(entry)) return [[`${at}[${index}]`, entry]];
       this.refuse(`${at}[${index}]`, 'must be an object');
       return [];
@@ -60,7 +60,7 @@ export class Checker {
   }
 
   /** Refuses unknown members: if a misspelt `notAfter` were ignored, its token would never expire. */
-  known(entry: Members, path: string, names: readonly string[]): void {
+  known(entry: JsonObject, path: string, names: readonly string[]): void {
     for (const name of Object.keys(entry)) {
       if (names.includes(name)) continue;
       this.refuse(`${path}.${name}`, `is not known here; there are ${names.join(', ')}${didYouMean(name, names)}`);
@@ -80,12 +80,12 @@ export class Checker {
 }
 
 /** Arrays are not objects here. */
-export function isObject(value: unknown): value is Members {
+export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** @returns the members of a JSON object; undefined for any other text, such as the page of a proxy */
-export function readObject(text: string): Members | undefined {
+export function readObject(text: string): JsonObject | undefined {
   try {
     const value: unknown = JSON.parse(text);
     return isObject(value) ? value : undefined;

@@ -2,7 +2,7 @@
 
 import { resolve } from 'node:path';
 import { durationMs } from '../event/moment.ts';
-import { type CommandLine, type OptionForm, readCommandLine, shown } from './command-line.ts';
+import { type CommandLine, type OptionForm, readCommandLine, shownOption } from './command-line.ts';
 
 export interface Option<Value> extends OptionForm {
   /** The switch has an environment variable, whose value is `true` or `false`. */
@@ -108,7 +108,7 @@ export function readOptions<Values extends object>(
         if (source === variableOf(name) || !option.anyText) checkPlain(text);
         value = option.parse(text, value);
       } catch (error) {
-        problems.push(`${source} ${shown(option, text)} ${(error as Error).message}`);
+        problems.push(`${source} ${shownOption(option, text)} ${(error as Error).message}`);
       }
     }
     values[name] = value;

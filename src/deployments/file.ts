@@ -1,7 +1,7 @@
 /** Hosted mode: reads and watches the deployments file, which lists the deployments and the tokens of each. */
 
 import { deploymentName } from '../config/config.ts';
-import { type Checker, type Members, readJsonFile } from '../config/json-file.ts';
+import { type Checker, type JsonObject, readJsonFile } from '../config/json-file.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Invalid } from '../config/options.ts';
 import { type Platform, platform } from '../config/platform.ts';
@@ -70,7 +70,7 @@ function readEntries(file: unknown, checker: Checker, system: Platform): Map<str
   return tokensOf;
 }
 
-function readTokens(deployment: Members, path: string, checker: Checker): Token[] {
+function readTokens(deployment: JsonObject, path: string, checker: Checker): Token[] {
   return checker.entries(deployment, path, 'tokens', 0).map(([at, entry]) => {
     checker.known(entry, at, ['name', 'sha256', 'notAfter', 'may']);
     const {

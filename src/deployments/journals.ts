@@ -15,7 +15,7 @@ import { InUseError, type Lock, type LockFolder, type LockRota } from '../journa
 import type { Door } from '../journal/lock/protocol.ts';
 import { DamagedError } from '../journal/open/recovery.ts';
 import type { JournalOptions } from '../journal/options.ts';
-import { type Backlog, overload } from '../journal/queue-entry.ts';
+import { overload, type QueuedBytes } from '../journal/queue-entry.ts';
 import type { Retain } from '../journal/retention.ts';
 import { atMostEvery, type Notices } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
@@ -205,7 +205,7 @@ class Slots {
 
 /** The options and the state that all journals share. */
 interface Shared extends DeploymentJournalsOptions {
-  readonly backlog: Backlog;
+  readonly backlog: QueuedBytes;
   readonly slots: Slots;
   readonly mayLog: (reason: string) => boolean;
 }

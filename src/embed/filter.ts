@@ -28,7 +28,7 @@ const names: readonly string[] = [...embedded.map(({ member }) => member), 'meta
  *   that expects no event could not fail
  */
 export function readWanted(value: unknown, limits: Pick<Limits, 'jsonDepthMax'>): Wanted {
-  const { deployment: _, metadata, ...rest } = membersOf(value, 'a filter', names);
+  const { deployment: _, metadata, ...rest } = givenMembers(value, 'a filter', names);
   if (metadata !== undefined) checkMetadata(metadata, limits.jsonDepthMax);
   const members = Object.entries(rest).map(([name, given]) => [name, readMember(name, given)]);
   return { filter: Object.fromEntries(members), metadata: metadata as object | undefined };
@@ -44,7 +44,11 @@ export function showFilter(filter: object): string {
  * @returns the members that are not undefined
  * @throws TypeError for a value that is no object, and for a member with another name
  */
-export function membersOf(value: unknown, what: string, names: readonly string[]): Readonly<Record<string, unknown>> {
+export function givenMembers(
+  value: unknown,
+  what: string,
+  names: readonly string[],
+): Readonly<Record<string, unknown>> {
   if (!isObject(value)) throw new TypeError(`${what} is an object, not ${shown(value)}`);
   const given = Object.entries(value).filter(([, member]) => member !== undefined);
   for (const [name] of given) {

@@ -5,7 +5,7 @@ import { Mutex } from '../config/mutex.ts';
 import type { Line } from '../journal/look/reading.ts';
 import { numbered, shortened } from '../telemetry/printable.ts';
 import type { Refusals } from '../telemetry/refusals.ts';
-import { differencesOf, membersOf, type Wanted } from './filter.ts';
+import { differencesOf, givenMembers, type Wanted } from './filter.ts';
 
 /** Number of events that the error of a wait lists, and of characters of each. */
 export type WaitLimits = Pick<typeof waitLimits, 'shownMax' | 'shownCharactersMax'>;
@@ -35,7 +35,7 @@ export function readWait(
   defaultMs: number,
 ): Pick<Wait, 'timeoutMs' | 'count'> {
   const names = method === 'waitFor' ? ['timeoutMs', 'count'] : ['timeoutMs'];
-  const { timeoutMs = defaultMs, count } = membersOf(value, `the second argument of ${method}`, names);
+  const { timeoutMs = defaultMs, count } = givenMembers(value, `the second argument of ${method}`, names);
   if (!(typeof timeoutMs === 'number' && timeoutMs >= 0 && timeoutMs < 2 ** 31))
     throw new TypeError(`timeoutMs is ${timeoutMs}; give milliseconds from 0 to ${2 ** 31 - 1}`);
   if (count !== undefined && !(Number.isSafeInteger(count) && (count as number) > 0))

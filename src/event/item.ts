@@ -4,7 +4,7 @@
  */
 
 import { type Json, stringOf } from './json.ts';
-import { bytesOf, type JsonBytes, type JsonLimits } from './json-bytes.ts';
+import { type JsonBytes, type JsonLimits, jsonBytesOf } from './json-bytes.ts';
 import { JsonError } from './json-mistakes.ts';
 import { ignoredMembers, indexesExcept, knownNames, Members, readMembers } from './members.ts';
 import { didYouMean } from './nearest.ts';
@@ -25,7 +25,7 @@ export class ItemError extends Error {}
 
 /** Like `readItemMembers`, for a whole text. @throws ItemError */
 export function readItemText(text: string, limits: JsonLimits): Members {
-  return readItemMembers(bytesOf(text, limits));
+  return readItemMembers(jsonBytesOf(text, limits));
 }
 
 /**
@@ -111,7 +111,7 @@ function readTags(value: Json, endpoint: Endpoint, members: Members): void {
 /** @returns no members for a value that is not an object, or has more members than an object may have */
 function tagsIn({ text, source }: Json): Members {
   try {
-    return readMembers(bytesOf(text, source.limits)) ?? new Members();
+    return readMembers(jsonBytesOf(text, source.limits)) ?? new Members();
   } catch (error) {
     if (error instanceof JsonError) return new Members();
     throw error;

@@ -170,7 +170,7 @@ export class JsonBytes {
   }
 }
 
-export function bytesOf(text: string, limits: JsonLimits): JsonBytes {
+export function jsonBytesOf(text: string, limits: JsonLimits): JsonBytes {
   return new JsonBytes(Buffer.from(text), limits);
 }
 

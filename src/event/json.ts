@@ -4,7 +4,16 @@
  * keeps the text of each value, without the white space between tokens. `json-parser.ts` explains why a text is not JSON.
  */
 
-import { bytesOf, type JsonBytes, LOWER_F, LOWER_N, LOWER_T, OPEN_BRACE, OPEN_BRACKET, QUOTE } from './json-bytes.ts';
+import {
+  type JsonBytes,
+  jsonBytesOf,
+  LOWER_F,
+  LOWER_N,
+  LOWER_T,
+  OPEN_BRACE,
+  OPEN_BRACKET,
+  QUOTE,
+} from './json-bytes.ts';
 import { refuseJson } from './json-parser.ts';
 
 /** RFC 8259 section 3, with true and false as one kind. */
@@ -44,7 +53,7 @@ export class Json {
  * @throws JsonError if the text is not JSON or nests deeper
  */
 export function readJson(text: string, depthMax: number): Json {
-  const json = bytesOf(text, { jsonDepthMax: depthMax, bodyMembersMax: Number.POSITIVE_INFINITY });
+  const json = jsonBytesOf(text, { jsonDepthMax: depthMax, bodyMembersMax: Number.POSITIVE_INFINITY });
   const start = json.spaceEnd(0);
   const end = json.valueEnd(start, 0);
   if (!json.isLast(end, json.bytes.length)) refuseJson(text, depthMax, {});

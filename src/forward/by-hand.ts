@@ -8,7 +8,7 @@ import { Cursor, type CursorState, type CursorValue, readCursor } from './ledger
 import { skipped } from './ledger/letter.ts';
 import { DeadLetters } from './ledger/letters.ts';
 import { openIn } from './pipe/retry.ts';
-import { readState } from './pipe/status.ts';
+import { readPipeState } from './pipe/status.ts';
 import type { SeqRange } from './position.ts';
 import { readSource, replaceSource } from './source.ts';
 
@@ -135,7 +135,7 @@ function check(isPossible: boolean, problem: string): void {
 
 /** Whether a destination whose cursor has no kind can be asked, by why it was stopped; undefined if that does not say it. */
 async function couldBeAsked(disk: Disk, name: string, limits: Limits): Promise<boolean | undefined> {
-  const { why, kind } = (await readState(disk, name, limits)) ?? {};
+  const { why, kind } = (await readPipeState(disk, name, limits)) ?? {};
   if (kind != null) return traitsOf[kind].truth === 'destination';
   if (why === 'cursor lost') return false;
   return why === 'fork' || why === 'loop' ? true : undefined;

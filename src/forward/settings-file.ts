@@ -3,7 +3,7 @@
 import { dirname, resolve } from 'node:path';
 import { hasLogin, isLocal, PROXY_WANTED, readProxyUrl } from '../client/base-url.ts';
 import { type Config, deploymentName, destinationName, headerName, options } from '../config/config.ts';
-import { type Checker, isObject, type Members, readJsonFile } from '../config/json-file.ts';
+import { type Checker, isObject, type JsonObject, readJsonFile } from '../config/json-file.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Invalid } from '../config/options.ts';
 import { type WatchedFile, watchFile } from '../config/watched-file.ts';
@@ -268,7 +268,7 @@ const contradictions: readonly (readonly [at: string, problem: string, isWrong: 
 
 /** @param names of the destinations before it, to which its own is added */
 function readEntry(
-  entry: Members,
+  entry: JsonObject,
   path: string,
   names: Set<string>,
   config: DestinationOptions,

@@ -13,15 +13,15 @@ import {
   type App,
   type CutReply,
   type ErrorReply,
+  type Handled,
   type Handler,
   type Head,
   type HeadDecision,
   type Incoming,
-  type LaterOutcome,
+  type LaterHandled,
   OTHER_ROUTE,
-  type Outcome,
   type Recorder,
-  type RecordOutcome,
+  type RecordHandled,
   Refusal,
   type Reply,
   type StreamReply,
@@ -172,7 +172,7 @@ class Steps {
   /** The second step, after the body has arrived. @param body empty if the request has none */
   #receive(request: Accepted, body: Buffer, respond: Respond): void {
     const { incoming, head, found, readable } = request;
-    let outcome: Outcome;
+    let outcome: Handled;
     try {
       if (head.bodyBytes === undefined && body.length > 0) this.#checkBody(head, found, body.length); // 413, 415, 400
       const { query, fields } = head;
@@ -197,7 +197,7 @@ class Steps {
   }
 
   /** The last step: replies, or records events and then replies. */
-  #conclude(request: Accepted, outcome: Outcome, respond: Respond): void {
+  #conclude(request: Accepted, outcome: Handled, respond: Respond): void {
     const { incoming, head, found, recorder, record } = request;
     switch (outcome.kind) {
       case 'answer':
@@ -214,7 +214,7 @@ class Steps {
   }
 
   /** Waits for a late reply, in the share of time of readings. It ends early if the client loses the right to read. */
-  async #answerLater({ reply }: LaterOutcome, request: Accepted): Promise<Reply> {
+  async #answerLater({ reply }: LaterHandled, request: Accepted): Promise<Reply> {
     const { head, found, incoming, readable, recorder } = request;
     // What reads a journal takes its turns by itself.
     const isOther = readable === undefined ? found.route.methods.includes('GET') : found.route.page !== undefined;
@@ -251,7 +251,7 @@ class Steps {
   }
 
   /** Logs the parameters and the key of a request that were not recorded. */
-  #logIgnored({ hidesKey, unknown = [], misspelt = [] }: RecordOutcome, path: string, { id }: Incoming): void {
+  #logIgnored({ hidesKey, unknown = [], misspelt = [] }: RecordHandled, path: string, { id }: Incoming): void {
     const { notices, activity } = this.#parts;
     if (hidesKey === true) {
       const message = 'the asset key in the path overrides another key in the same request';

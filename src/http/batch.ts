@@ -128,7 +128,7 @@ type ReadBatch = (body: Buffer, isArray: boolean, requestKey: string | undefined
 
 function batchReader(limits: BatchLimits): ReadBatch {
   const { batchItemsMax } = limits;
-  const readEvent = itemReader(limits);
+  const readEvent = batchItemReader(limits);
   return (body, isArray, requestKey) => {
     const events: Event[] = [];
     const numbers: number[] = [];
@@ -161,7 +161,7 @@ function batchReader(limits: BatchLimits): ReadBatch {
  */
 export type ReadItem = (members: Members, itemKey?: string) => Event;
 
-export function itemReader(limits: BatchLimits): ReadItem {
+export function batchItemReader(limits: BatchLimits): ReadItem {
   const reports = new Map(endpoints.map((endpoint) => [endpoint, reportReader(endpoint, limits)]));
   return (members, itemKey) => {
     const { endpoint, idempotencyKey } = readItem(members);

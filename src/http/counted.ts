@@ -5,7 +5,7 @@ import { batchPath } from '../event/item.ts';
 import type { Done, RecordedResult } from '../event/record-result.ts';
 import type { Activity } from '../telemetry/activity.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { type Acknowledgements, type Recorder, type RecordOutcome, type Reply, unavailable } from './message.ts';
+import { type Acknowledgements, type Recorder, type RecordHandled, type Reply, unavailable } from './message.ts';
 
 export interface CountedParts {
   readonly metrics: Pick<Metrics, 'events' | 'recordedBatch'>;
@@ -14,7 +14,7 @@ export interface CountedParts {
 
 /** Records the events of a report. Calls `respond` once with the reply. */
 export type RecordReport = (
-  outcome: RecordOutcome,
+  outcome: RecordHandled,
   recorder: Recorder,
   route: string,
   respond: (reply: Reply) => void,

@@ -19,7 +19,7 @@ import {
   accepted,
   type HandlerRequest,
   quotingRefusal,
-  type RecordOutcome,
+  type RecordHandled,
   Refusal,
   type Reply,
   shown,
@@ -39,7 +39,7 @@ export function reportTo(
   endpoint: Endpoint,
   limits: ParameterLimits & Pick<Limits, 'bodyMembersMax'>,
   strict?: string,
-): (request: HandlerRequest) => RecordOutcome {
+): (request: HandlerRequest) => RecordHandled {
   const readBody = bodyReader(limits);
   const readReport = reportReader(endpoint, limits);
   const names = endpoint.parameters.map(({ name }) => name);
@@ -80,7 +80,7 @@ function accept({ replayed }: RecordedResult): Reply {
 
 export interface Report {
   readonly event: Event;
-  /** Like `hidesKey` of `RecordOutcome`. */
+  /** Like `hidesKey` of `RecordHandled`. */
   readonly hidesKey: boolean;
 }
 
@@ -181,7 +181,7 @@ function unknownIn(
 }
 
 /** @returns the names that are one edit away from a parameter; undefined if there are none */
-function misspeltIn(unknown: readonly string[], names: readonly string[]): RecordOutcome['misspelt'] {
+function misspeltIn(unknown: readonly string[], names: readonly string[]): RecordHandled['misspelt'] {
   const found = unknown.flatMap((name) => {
     const meant = nearestName(name, names);
     return meant === undefined ? [] : [{ name, meant }];

@@ -146,15 +146,15 @@ export interface HandlerRequest {
 }
 
 /** The result of a handler: a reply, a function that determines the reply, or events that must be durable before the reply. */
-export type Outcome = AnswerOutcome | LaterOutcome | RecordOutcome;
+export type Handled = AnswerHandled | LaterHandled | RecordHandled;
 
-export interface AnswerOutcome {
+export interface AnswerHandled {
   readonly kind: 'answer';
   readonly reply: Reply;
 }
 
 /** The reply needs time, for example to read the journal. */
-export interface LaterOutcome {
+export interface LaterHandled {
   readonly kind: 'later';
   /**
    * Called once.
@@ -166,7 +166,7 @@ export interface LaterOutcome {
 }
 
 /** All events are recorded together, or none. */
-export interface RecordOutcome {
+export interface RecordHandled {
   readonly kind: 'record';
   /** At least one. */
   readonly events: readonly Event[];
@@ -223,7 +223,7 @@ export interface Acknowledgements {
 }
 
 /** A pure function: no clock, no disk, no network. @throws Refusal for an invalid request: 400 */
-export type Handler = (request: HandlerRequest) => Outcome;
+export type Handler = (request: HandlerRequest) => Handled;
 
 /** Decides from the head of a request whether to receive its body. Never throws. */
 export type App = (incoming: Incoming) => HeadDecision;

@@ -9,7 +9,7 @@ import { objectSchema, type Schema, TEXT } from '../event/schema.ts';
 import { type Metrics, metricsType } from '../telemetry/metrics.ts';
 import { type BatchLimits, batchTypes, reportBatch } from './batch.ts';
 import { reportTo } from './handlers.ts';
-import { type Handler, type Head, type Outcome, Refusal, type Reply, unavailable } from './message.ts';
+import { type Handled, type Handler, type Head, Refusal, type Reply, unavailable } from './message.ts';
 import { bodyReader, readQuery } from './request.ts';
 import type { FoundRoute, Right, Route, RouteMatch } from './router.ts';
 
@@ -67,7 +67,7 @@ export function allRoutesOf(parts: ServiceRouteParts, others: readonly Route<Han
   };
   const readRoute = (
     path: string,
-    outcome: () => Outcome,
+    outcome: () => Handled,
     summary: string,
     schema: Schema,
     type = 'application/json',
@@ -96,7 +96,7 @@ export function allRoutesOf(parts: ServiceRouteParts, others: readonly Route<Han
   return routes;
 }
 
-function answer(reply: Reply): Outcome {
+function answer(reply: Reply): Handled {
   return { kind: 'answer', reply };
 }
 

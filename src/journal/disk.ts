@@ -15,6 +15,7 @@ import { copyBytes } from './copy.ts';
 import {
   basePath,
   closeOnFailure,
+  fileSizeOf,
   isSameFile,
   listWithoutLinks,
   makeFile,
@@ -23,7 +24,6 @@ import {
   removeFile,
   removeGone,
   renameFile,
-  sizeOf,
   syncEntries,
 } from './entry.ts';
 import { findMount, type Mount } from './open/mount.ts';
@@ -210,7 +210,7 @@ export function openDisk(path: string, system: Platform = platform, readBytes: n
       if (system.isWindows) await removeGone(folder);
     },
     list: (refusesLinks = false) => (refusesLinks ? listWithoutLinks(folder) : readdir(folder)),
-    size: (name) => sizeOf(join(folder, name)),
+    size: (name) => fileSizeOf(join(folder, name)),
     read: (name, start = 0, end = Number.POSITIVE_INFINITY, options = {}) =>
       readChunks(join(folder, name), start, end, { chunkBytes: readBytes, ...options }),
     create: async (name) => newFile(await createFile(folder, name, constants.O_WRONLY, system), name),

@@ -85,7 +85,7 @@ export async function listWithoutLinks(folder: string): Promise<string[]> {
 }
 
 /** @throws LinkError, or the error of the system call */
-export async function sizeOf(path: string): Promise<number> {
+export async function fileSizeOf(path: string): Promise<number> {
   const found = await lstat(path);
   if (found.isSymbolicLink()) throw new LinkError(path);
   return found.size;
@@ -97,7 +97,7 @@ export async function sizeOf(path: string): Promise<number> {
  * @returns a text that changes when a file of the folder is made, removed or replaced, and when the newest one grows; undefined if
  *   that cannot be said
  */
-export function markOf(folder: string): string | undefined {
+export function folderMark(folder: string): string | undefined {
   try {
     const names = readdirSync(folder);
     const newest = contentsOf(names).segments.at(-1);

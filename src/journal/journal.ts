@@ -21,11 +21,11 @@ import { openWithSpace } from './open/opening.ts';
 import type { Segment } from './open/recovery.ts';
 import type { JournalOptions } from './options.ts';
 import { Queue } from './queue.ts';
-import type { Backlog, QueueEntry } from './queue-entry.ts';
+import type { QueuedBytes, QueueEntry } from './queue-entry.ts';
 import { encodeEvents, explainOversize, overload } from './queue-entry.ts';
 import { Retention } from './retention.ts';
 import { segmentName } from './segments.ts';
-import { type Batch, type Committing, type JournalState, OPENING, type OpenState, USED_UP } from './state.ts';
+import { type Batch, type Committing, type JournalState, NOT_OPEN_YET, type OpenState, USED_UP } from './state.ts';
 
 /**
  * The writer of one journal. `open` recovers the journal, `append` queues events, `close` writes the queued events. Failures of
@@ -35,7 +35,7 @@ export class Journal implements JournalFigures {
   readonly #options: JournalOptions;
   #state: JournalState;
   /** The waiting bytes of all journals that share the backlog. */
-  readonly #backlog: Backlog;
+  readonly #backlog: QueuedBytes;
   readonly #metrics: Metrics;
   readonly #checkHeld: () => void;
   readonly #retention: Retention;
@@ -80,7 +80,7 @@ export class Journal implements JournalFigures {
     this.#followers = new Followers(this.#keys ? [this.#keys, ...followers] : followers, options.notices);
     this.#retention = new Retention({ ...options, followers: this.#followers }, this, onFailed, this.#runNow);
     this.#queue = new Queue(options, () => this.#runIfDue());
-    this.#state = { kind: 'starting', reason: OPENING, isQueueing: openWaitMs !== undefined };
+    this.#state = { kind: 'starting', reason: NOT_OPEN_YET, isQueueing: openWaitMs !== undefined };
     if (openWaitMs !== undefined) this.#openTimeout = setTimeout(() => this.#refuseUntilOpen(), openWaitMs).unref();
   }
 
@@ -127,7 +127,7 @@ export class Journal implements JournalFigures {
   }
 
   /** Sets the reason that is given to reports until the journal opens; has no effect once it is open. */
-  explainDelay(reason = OPENING): void {
+  explainDelay(reason = NOT_OPEN_YET): void {
     if (this.#state.kind === 'starting') this.#state = { ...this.#state, reason };
   }
 

@@ -5,7 +5,7 @@ import type { Disk } from './disk.ts';
 import type { Follower, HeldBack } from './follower.ts';
 import type { KeyMemory } from './keys/memory.ts';
 import type { HashKey } from './keys/table.ts';
-import type { Backlog } from './queue-entry.ts';
+import type { QueuedBytes } from './queue-entry.ts';
 import type { Retain } from './retention.ts';
 
 /** The options of a `Journal`. */
@@ -19,7 +19,7 @@ export interface JournalOptions {
   /** Throws if the folder is no longer locked; see `Lock.checkHeld`. If omitted, no other process uses the folder. */
   readonly checkHeld?: (() => void) | undefined;
   /** Shared by journals with a common memory limit for waiting events. */
-  readonly backlog?: Backlog;
+  readonly backlog?: QueuedBytes;
   /**
    * How long after construction, in milliseconds, reports are queued before the journal is open. By default they are refused until
    * the journal is open.

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Defect } from '../config/defect.ts';
 import type { Limits } from '../config/limits.ts';
 import { Waiters } from '../config/waiters.ts';
-import { markOf } from './entry.ts';
+import { folderMark } from './entry.ts';
 import type { Follower, FreshLines } from './follower.ts';
 import { type AskLimits, askHolder, type Durable } from './lock/protocol.ts';
 
@@ -50,7 +50,7 @@ export function pollProgress(
   let readMs = changedMs;
   const mightHaveMore = (): boolean => {
     const nowMs = performance.now();
-    const now = markOf(folder);
+    const now = folderMark(folder);
     if (now === undefined || now !== mark) changedMs = nowMs;
     else if (nowMs - readMs < Math.min(limits.followIdleMs, (nowMs - changedMs) / 4)) return false;
     mark = now;

@@ -59,7 +59,7 @@ export function encodeEvents(
 }
 
 /** Approximate memory of the events that wait for a disk, in bytes. */
-export interface Backlog {
+export interface QueuedBytes {
   bytes: number;
 }
 
@@ -89,7 +89,12 @@ export function explainOversize(
  * @param waitingBytes memory of the events that wait for this journal
  * @returns why the new events would exceed a limit of the queue, as a clause for the client; undefined if they fit
  */
-export function overload(bytes: number, waitingBytes: number, backlog: Backlog, limits: Limits): string | undefined {
+export function overload(
+  bytes: number,
+  waitingBytes: number,
+  backlog: QueuedBytes,
+  limits: Limits,
+): string | undefined {
   const { queueBytesMax, backlogBytesMax, queueEventBytes } = limits;
   const more = bytes + queueEventBytes;
   if (waitingBytes + more <= queueBytesMax && backlog.bytes + more <= backlogBytesMax) return undefined;

@@ -29,7 +29,7 @@ export const USED_UP: Trouble = {
   reason: `the journal is full: its last event has seq ${SEQ_MAX}, the largest possible seq; give the service a new --data folder`,
 };
 
-export const OPENING = 'the journal is being opened';
+export const NOT_OPEN_YET = 'the journal is being opened';
 
 /** One write: whole entries, and their lines. */
 export interface Batch extends LinesToAppend {

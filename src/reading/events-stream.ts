@@ -9,7 +9,7 @@ import type { GoneRange } from '../journal/segments.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { EventsQuestion } from './events-query.ts';
 import type { ReadableJournal } from './journals.ts';
-import { type LineForm, type Piece, piecesOf } from './pieces.ts';
+import { type Piece, type PieceForm, piecesOf } from './pieces.ts';
 import { type Followed, follow, type Newest, newestOf } from './tail.ts';
 
 /** The streams that are open, on all journals together. */
@@ -114,7 +114,7 @@ function piecesWith(gone: readonly GoneRange[], lines: readonly Line[]): readonl
 }
 
 /** The newline of a line ends its data, and another one its event. */
-const form: LineForm = { textOf, headOf: (line) => Buffer.from(headOf(line)), end: Buffer.from('\n') };
+const form: PieceForm = { textOf, headOf: (line) => Buffer.from(headOf(line)), end: Buffer.from('\n') };
 
 function headOf({ seq, type }: Line): string {
   return `id: ${seq}\nevent: ${type}\ndata: `;

@@ -10,7 +10,7 @@ import { type EventsQuestion, questionReader } from './events-query.ts';
 import { Streams } from './events-stream.ts';
 import type { ReadableJournal, ReadingParts } from './journals.ts';
 import { piecesOf } from './pieces.ts';
-import { type FollowedLines, follow, type Newest, newestOf, recorded } from './tail.ts';
+import { type FollowedLines, follow, type Newest, newestOf, readExisting } from './tail.ts';
 
 /** @returns the handler of `GET /events`; it throws Refusal 400 for a wrong query */
 export function readEvents({ journals, sourceFilter, limits, metrics }: ReadingParts): Handler {
@@ -136,7 +136,7 @@ async function* recordedLines(
   const { afterSeq } = page.start;
   let left = question.limit;
   const isBehind = afterSeq < last;
-  for await (const found of isBehind ? recorded(journal, afterSeq, { filter, signal, limits }, true) : []) {
+  for await (const found of isBehind ? readExisting(journal, afterSeq, { filter, signal, limits }, true) : []) {
     const { chosen, endSeq } = await partOf(page, found, left);
     left -= chosen.length;
     page.onSent(chosen.length);

@@ -6,7 +6,7 @@ import { type Line, linesBefore } from '../journal/look/reading.ts';
 export type Piece = Buffer | Line;
 
 /** How a reply writes lines. */
-export interface LineForm {
+export interface PieceForm {
   readonly textOf: (lines: readonly Line[]) => Buffer;
   /** What is before a line that is read once more, and after its newline. */
   readonly headOf: (line: Line) => Buffer;
@@ -14,7 +14,7 @@ export interface LineForm {
 }
 
 /** @returns the lines in a form: a piece of the lines between dropped ones, and three of each dropped one */
-export function piecesOf(lines: readonly Line[], { textOf, headOf, end }: LineForm): Piece[] {
+export function piecesOf(lines: readonly Line[], { textOf, headOf, end }: PieceForm): Piece[] {
   const pieces: Piece[] = [];
   for (let left = lines; left.length > 0; ) {
     const kept = linesBefore(left, ({ isDropped }) => isDropped);

@@ -82,7 +82,7 @@ async function* catchUp(
   following: Following,
 ): AsyncGenerator<FollowedLines, number> {
   let seq = last;
-  for await (const found of recorded(journal, afterSeq, following)) {
+  for await (const found of readExisting(journal, afterSeq, following)) {
     yield found;
     seq = Math.max(seq, found.lines.at(-1)?.seq ?? 0); // also of lines after `last`
   }
@@ -136,7 +136,7 @@ function tailOf(journal: ReadableJournal, afterSeq: number, limits: Limits): Tai
  * @param isSearch as for a `Reading`
  * @throws the error of a system call
  */
-export async function* recorded(
+export async function* readExisting(
   journal: ReadableJournal,
   afterSeq: number,
   { filter, signal, limits }: Pick<Following, 'filter' | 'signal' | 'limits'>,

@@ -3,7 +3,7 @@
 import type { AllAssets } from '../assets/all-assets.ts';
 import { type Forget, forgetTest } from '../assets/forget.ts';
 import { journalFolder } from '../config/config.ts';
-import { isObject, type Members, readObject } from '../config/json-file.ts';
+import { isObject, type JsonObject, readObject } from '../config/json-file.ts';
 import type { RetryResult } from '../forward/pipe/retry.ts';
 import type { DestinationStatus } from '../forward/pipe/status.ts';
 import type { SeqRange } from '../forward/position.ts';
@@ -103,7 +103,7 @@ async function carryOut(
 }
 
 /** @returns undefined for what is no request of this version */
-function readRequest({ do: what, name, seqs, forget, id }: Members): DoorRequest | undefined {
+function readRequest({ do: what, name, seqs, forget, id }: JsonObject): DoorRequest | undefined {
   const isRange = isObject(seqs) && Number.isSafeInteger(seqs['first']) && Number.isSafeInteger(seqs['last']);
   switch (what) {
     case 'forward status':

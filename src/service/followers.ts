@@ -15,7 +15,7 @@ import type { AllAssets } from '../assets/all-assets.ts';
 import { journalFolder } from '../config/config.ts';
 import type { DataFolder } from './folder.ts';
 import type { Peers } from './peers.ts';
-import type { Following } from './recording.ts';
+import type { FollowingOptions } from './recording.ts';
 import type { Setup } from './setup.ts';
 
 /**
@@ -27,7 +27,7 @@ export function followingOf(
   { disk }: DataFolder,
   assets: AllAssets | undefined,
   peers: Peers,
-): (deployment: string | undefined) => Following {
+): (deployment: string | undefined) => FollowingOptions {
   return (deployment) => ({
     followers: [
       progress.follow(journalFolder(disk.folder, deployment)),

@@ -5,13 +5,13 @@ import type { AppParts } from '../http/app.ts';
 import { Refusal } from '../http/message.ts';
 import { createAccess, isLoopback } from '../http/origin.ts';
 
-export type ReadOptions = Pick<Config, 'deployments' | 'read' | 'noRead' | 'test' | 'allowedHost'>;
+export type ReadingOptions = Pick<Config, 'deployments' | 'read' | 'noRead' | 'test' | 'allowedHost'>;
 
 /**
  * @param address of the listener
  * @returns whether reading is on: with `--read` or `--test`, in hosted mode, in which the tokens decide, and on loopback, unless `--no-read`
  */
-export function isReadingOn({ deployments, read, noRead, test }: ReadOptions, address: string): boolean {
+export function isReadingOn({ deployments, read, noRead, test }: ReadingOptions, address: string): boolean {
   return !noRead && (read || test || deployments !== '' || isLoopback(address));
 }
 
@@ -24,7 +24,7 @@ export function isReadingOn({ deployments, read, noRead, test }: ReadOptions, ad
  *   has no Origin.
  */
 export function createFindReadable(
-  options: ReadOptions,
+  options: ReadingOptions,
   address: string,
   findReadable: AppParts['findReadable'],
 ): AppParts['findReadable'] {

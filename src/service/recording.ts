@@ -52,14 +52,14 @@ export interface Recording extends Pick<AppParts, 'findRecorder' | 'findReadable
 }
 
 /** What the parts of a service add to the options of a journal: see `followingOf`. */
-export type Following = Pick<JournalOptions, 'followers' | 'heldBack' | 'onRefused'>;
+export type FollowingOptions = Pick<JournalOptions, 'followers' | 'heldBack' | 'onRefused'>;
 
 /** The journals of a recording. */
 export interface RecordedJournals {
   /** The data folder, locked or waiting for space. */
   readonly folder: DataFolder;
   /** See `followingOf`. */
-  readonly followingOf: (deployment: string | undefined) => Following;
+  readonly followingOf: (deployment: string | undefined) => FollowingOptions;
   /** Forgets what is known of a deployment that was removed. */
   readonly forget: (deployment: string) => void;
   /** @returns what carries out the requests of commands beside a journal, by its deployment */

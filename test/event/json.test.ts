@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { readJson, stringOf, stringsOf } from '../../src/event/json.ts';
-import { bytesOf, JsonBytes } from '../../src/event/json-bytes.ts';
+import { JsonBytes, jsonBytesOf } from '../../src/event/json-bytes.ts';
 import { JsonError } from '../../src/event/json-mistakes.ts';
 import { type Members, readMembers, readObjects } from '../../src/event/members.ts';
 import { rounds } from '../support/long.ts';
@@ -24,24 +24,25 @@ test('members keep their last value, whether their names are known or not', () =
   const sent =
     '{"__proto__": 1, "a": [ 1 ], "a": "x", "\\u0061b": null, "": 2, "type": 3, "typ": 4, "\\u0074ags": 5, "tags": 6}';
   const texts = { ['__proto__']: '1', a: '"x"', ab: 'null', '': '2', type: '3', typ: '4', tags: '6' };
-  assert.deepEqual(textsOf(readMembers(bytesOf(sent, LIMITS))), texts);
+  assert.deepEqual(textsOf(readMembers(jsonBytesOf(sent, LIMITS))), texts);
 });
 
 test('a value that is not an object has no members', () => {
-  for (const text of ['[]', ' "a" ', '1', 'null', 'true']) assert.equal(readMembers(bytesOf(text, LIMITS)), undefined);
+  for (const text of ['[]', ' "a" ', '1', 'null', 'true'])
+    assert.equal(readMembers(jsonBytesOf(text, LIMITS)), undefined);
 });
 
 test('an array of objects is read as the members of each element, undefined for an element that is no object', () => {
-  const objects = readObjects(bytesOf(' [ {"a": [1, {"b": 2}], "a": 1.0} , 2, [{"c": 3}], {} ] ', LIMITS), 10);
+  const objects = readObjects(jsonBytesOf(' [ {"a": [1, {"b": 2}], "a": 1.0} , 2, [{"c": 3}], {} ] ', LIMITS), 10);
   assert.deepEqual(objects?.map(textsOf), [{ a: '1.0' }, undefined, undefined, {}]);
-  assert.deepEqual(readObjects(bytesOf('[]', LIMITS), 10), []);
-  for (const text of ['{}', '"a"', '1', 'null']) assert.equal(readObjects(bytesOf(text, LIMITS), 10), undefined);
+  assert.deepEqual(readObjects(jsonBytesOf('[]', LIMITS), 10), []);
+  for (const text of ['{}', '"a"', '1', 'null']) assert.equal(readObjects(jsonBytesOf(text, LIMITS), 10), undefined);
 });
 
 test('the elements of an array, their members and their depth have limits', () => {
   const problem = (text: string, jsonDepthMax: number, bodyMembersMax: number, elementsMax: number) => {
     assert.throws(
-      () => readObjects(bytesOf(text, { jsonDepthMax, bodyMembersMax }), elementsMax),
+      () => readObjects(jsonBytesOf(text, { jsonDepthMax, bodyMembersMax }), elementsMax),
       (error: JsonError) => {
         found = `${error.line}:${error.column} ${error.message}`;
         return error instanceof JsonError;
@@ -54,7 +55,7 @@ test('the elements of an array, their members and their depth have limits', () =
   assert.equal(problem('[{"a":1},{"a":1,"b":2}]', DEPTH, 1, 2), '1:17 there are more than 1 members');
   assert.equal(problem('[{"a":[]}]', 1, 1, 2), '1:7 it nests deeper than 2 levels');
   assert.equal(problem('[{"a":1},]', DEPTH, 1, 2), '1:9 trailing comma before ]; JSON allows none, remove it');
-  assert.equal(readObjects(bytesOf('[{"a":[]}]', { jsonDepthMax: 2, bodyMembersMax: 1 }), 2)?.length, 1);
+  assert.equal(readObjects(jsonBytesOf('[{"a":[]}]', { jsonDepthMax: 2, bodyMembersMax: 1 }), 2)?.length, 1);
 });
 
 test('strings and arrays of strings are decoded', () => {
@@ -209,7 +210,7 @@ test('each line of many is read like a text of its own', () => {
         const read = outcomeOf(() => textsOf(readMembers(json, start, end)));
         assert.deepEqual(
           read,
-          outcomeOf(() => textsOf(readMembers(bytesOf(line, LIMITS)))),
+          outcomeOf(() => textsOf(readMembers(jsonBytesOf(line, LIMITS)))),
         );
         if (typeof read === 'object') {
           objects += 1;

@@ -10,7 +10,7 @@ import type { DeadLetter } from '../../src/forward/ledger/letter.ts';
 import { DeadLetters, readDeadLetters } from '../../src/forward/ledger/letters.ts';
 import { Pipe, type PipeOptions } from '../../src/forward/pipe/pipe.ts';
 import { type RetryResult, sendAgain } from '../../src/forward/pipe/retry.ts';
-import { type DestinationStatus, type WrittenStatus, writeState } from '../../src/forward/pipe/status.ts';
+import { type DestinationStatus, type WrittenStatus, writePipeState } from '../../src/forward/pipe/status.ts';
 import type { SeqRange } from '../../src/forward/position.ts';
 import type { DestinationSettings } from '../../src/forward/settings.ts';
 import type { Disk } from '../../src/journal/disk.ts';
@@ -82,7 +82,7 @@ export async function loseCursor(disk: SimulatedDisk): Promise<void> {
 /** What is shown of a destination that was stopped, as its pipe writes it. */
 export async function writeStopped(disk: SimulatedDisk, why: WrittenStatus['why']): Promise<void> {
   const to = { kind: null, to: 'http://x', last_success: null, last_error: null };
-  await writeState(disk, 'upstream', { state: 'stopped', why, reason: '', since: '', next_try: null, ...to });
+  await writePipeState(disk, 'upstream', { state: 'stopped', why, reason: '', since: '', next_try: null, ...to });
 }
 
 /** Opens dead letters without a limit. */

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { limits } from '../../src/config/limits.ts';
 import { createApp } from '../../src/http/app.ts';
 import { readFields } from '../../src/http/headers.ts';
-import { type Handler, type LaterOutcome, Refusal, type Reply } from '../../src/http/message.ts';
+import { type Handler, type LaterHandled, Refusal, type Reply } from '../../src/http/message.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
 import { systemError } from '../world/simulated-disk.ts';
@@ -70,7 +70,7 @@ function send(app: ReturnType<typeof createApp>, method: string, url: string, co
 const slow = { path: '/slow', followedBy: 'nothing', bodyTypes: [] } as const;
 
 /** Sends a request to an app whose only route returns this outcome. */
-function ask(right: Right, reply: LaterOutcome['reply'], controller?: AbortController, log: string[] = []) {
+function ask(right: Right, reply: LaterHandled['reply'], controller?: AbortController, log: string[] = []) {
   const handler: Handler = ({ deployment }) => {
     assert.equal(deployment, 'prod');
     return { kind: 'later', reply };
@@ -119,7 +119,7 @@ test('a late reply to a GET begins in its turn, and that to a PUT at once', asyn
       hasBegun = true;
       return { kind: 'body', status: 200, body: '{}' };
     };
-    const handler = (): LaterOutcome => ({ kind: 'later', reply });
+    const handler = (): LaterHandled => ({ kind: 'later', reply });
     const methods = isReading ? ['GET', 'HEAD'] : [method];
     const replied = send(
       appWith({ turn, readings: [{ ...slow, needs: 'nothing', methods, handler }] }),

@@ -9,7 +9,7 @@ import { recorded as recordedResult } from '../../src/event/record-result.ts';
 import { reportBatch } from '../../src/http/batch.ts';
 import { reportTo } from '../../src/http/handlers.ts';
 import { readFields } from '../../src/http/headers.ts';
-import { type Handler, type HandlerRequest, type RecordOutcome, Refusal } from '../../src/http/message.ts';
+import { type Handler, type HandlerRequest, type RecordHandled, Refusal } from '../../src/http/message.ts';
 import { encodeBatch } from '../../src/journal/line/record.ts';
 import { rounds } from '../support/long.ts';
 import { refusalOf } from '../support/refusal.ts';
@@ -32,7 +32,7 @@ function request({ path, body, query = '' }: Sent): HandlerRequest {
   return { keyPath: path, body: Buffer.from(text), query, head };
 }
 
-function outcome(handler: ReportHandler, sent: Sent): RecordOutcome | string {
+function outcome(handler: ReportHandler, sent: Sent): RecordHandled | string {
   try {
     return handler(request(sent));
   } catch (error) {
@@ -241,7 +241,7 @@ test('an error about a missing parameter names a similar parameter in the reques
     body: { Partition: 'p', uri: 1 },
     query: 'data-version=v',
   });
-  assert.deepEqual((ignored as RecordOutcome).misspelt, [
+  assert.deepEqual((ignored as RecordHandled).misspelt, [
     { name: 'Partition', meant: 'partition' },
     { name: 'data-version', meant: 'data_version' },
   ]);
@@ -263,7 +263,7 @@ test('different values of a parameter in the query are refused only if the query
     { path: 'a', body: { partition: null }, query: 'partition=x&partition=y' },
     { path: 'a', query: 'partition=x&partition=x&uri=1&uri=2' },
   ]) {
-    assert.equal((outcome(reportMaterialization, sent) as RecordOutcome).kind, 'record', JSON.stringify(sent));
+    assert.equal((outcome(reportMaterialization, sent) as RecordHandled).kind, 'record', JSON.stringify(sent));
   }
 });
 
@@ -301,7 +301,7 @@ test('a value in an error is cut at 100 characters', () => {
 });
 
 test('a key in the path that overrides a different key is logged, an equal one is not', () => {
-  const hides = (sent: Sent) => (outcome(reportMaterialization, sent) as RecordOutcome).hidesKey;
+  const hides = (sent: Sent) => (outcome(reportMaterialization, sent) as RecordHandled).hidesKey;
   for (const sent of [
     { path: 'a/b', body: { asset_key: 'c' } },
     { path: 'a/b', body: { asset_key: ['a', 'c'] } },
@@ -328,12 +328,12 @@ test('unknown parameters are ignored and listed', () => {
     path: 'a',
     body: { uri: 1, passed: true },
     query: 'x=1',
-  }) as RecordOutcome;
+  }) as RecordHandled;
   assert.deepEqual(result.unknown, ['passed', 'uri', 'x']);
-  assert.equal((outcome(reportMaterialization, { path: 'a' }) as RecordOutcome).unknown, undefined);
+  assert.equal((outcome(reportMaterialization, { path: 'a' }) as RecordHandled).unknown, undefined);
   const beside = { body: { asset_key: 'a', partition: null }, query: 'asset_key=b&partition=q' };
-  assert.equal((outcome(reportMaterialization, beside) as RecordOutcome).unknown, undefined);
-  const another = outcome(reportMaterialization, { ...beside, query: 'partition=q&x=1' }) as RecordOutcome;
+  assert.equal((outcome(reportMaterialization, beside) as RecordHandled).unknown, undefined);
+  const another = outcome(reportMaterialization, { ...beside, query: 'partition=q&x=1' }) as RecordHandled;
   assert.deepEqual(another.unknown, ['x']);
 });
 

@@ -8,7 +8,7 @@ import { CLEAN_STOP } from '../../src/journal/open/clean-stop.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
 import { segmentName } from '../../src/journal/segments.ts';
 import { ReadableJournals } from '../../src/reading/journals.ts';
-import { recorded } from '../../src/reading/tail.ts';
+import { readExisting } from '../../src/reading/tail.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { diskWith, FIRST, type Files, quiet, segment } from '../support/segments.ts';
 import { gate } from '../world/gate.ts';
@@ -31,7 +31,7 @@ async function readWhileOneGoes(how: 'by a reset' | 'by a reset that began befor
   const { opened: ended, open: end } = gate();
   const reset = how === 'by a reset that began before' ? journal.startOver(() => ended) : undefined;
   let isFirst = true;
-  for await (const _ of recorded(journal, 0, { filter: {}, signal: new AbortController().signal, limits })) {
+  for await (const _ of readExisting(journal, 0, { filter: {}, signal: new AbortController().signal, limits })) {
     if (isFirst) await (how === 'by a reset' ? journal.startOver(remove) : remove());
     isFirst = false;
   }

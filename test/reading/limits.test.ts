@@ -12,7 +12,7 @@ import { bytesOf } from '../../src/journal/look/reading.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
 import { ReadableJournals } from '../../src/reading/journals.ts';
 import { piecesOf } from '../../src/reading/pieces.ts';
-import { recorded } from '../../src/reading/tail.ts';
+import { readExisting } from '../../src/reading/tail.ts';
 import { newFolder, type Scope } from '../support/program.ts';
 import { StreamClient, serveReads } from '../support/reading.ts';
 import { diskWith, FIRST, makeLines, plainEvent, quiet } from '../support/segments.ts';
@@ -222,7 +222,7 @@ test('long lines are in memory one at a time, and are sent in chunks, byte for b
   const readAll = async () => {
     const found: Buffer[] = [];
     const seqs: number[] = [];
-    for await (const { lines } of recorded(journal, 0, { filter: {}, signal, limits })) {
+    for await (const { lines } of readExisting(journal, 0, { filter: {}, signal, limits })) {
       seqs.push(...lines.map(({ seq }) => seq));
       assert.ok(lines.every(({ isDropped, start, end }) => isDropped === end - start > 1_000));
       for await (const chunk of journal.bytesOf(piecesOf(lines, form), signal)) found.push(Buffer.from(chunk));

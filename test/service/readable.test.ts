@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readFields } from '../../src/http/headers.ts';
 import { type Head, Refusal } from '../../src/http/message.ts';
-import { createFindReadable, type ReadOptions } from '../../src/service/readable.ts';
+import { createFindReadable, type ReadingOptions } from '../../src/service/readable.ts';
 
 const READABLE = { deployment: undefined, whileAllowed: () => () => {} };
 
@@ -13,7 +13,7 @@ function verdict(
     authority = 'localhost:3000',
     isRefused = false,
     ...options
-  }: Partial<ReadOptions & { authority: string; isRefused: boolean }>,
+  }: Partial<ReadingOptions & { authority: string; isRefused: boolean }>,
 ): string {
   const standard = { deployments: '', read: false, noRead: false, test: false, allowedHost: [] };
   const findReadable = () => {

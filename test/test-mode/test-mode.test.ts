@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../../src/config/limits.ts';
 import type { RecordReport } from '../../src/http/counted.ts';
-import type { Incoming, Recorder, RecordOutcome, Reply } from '../../src/http/message.ts';
+import type { Incoming, Recorder, RecordHandled, Reply } from '../../src/http/message.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { TestMode } from '../../src/test-mode/test-mode.ts';
 import { fault } from '../support/faults.ts';
@@ -22,7 +22,7 @@ function open(delayedRepliesMax: number = limits.delayedRepliesMax) {
     startOver: async () => {},
   });
   const incoming = { id: 'one', method: 'POST', url: '/a', ending: new AbortController().signal } as Incoming;
-  const outcome = { events: [eventOf({ type: 'AssetObservation', assetKey: ['a'] })] } as unknown as RecordOutcome;
+  const outcome = { events: [eventOf({ type: 'AssetObservation', assetKey: ['a'] })] } as unknown as RecordHandled;
   const report = (onReply: (reply: Reply) => void) => {
     const around = testMode.around(incoming, '/report_asset_observation', record);
     if (typeof around !== 'function') return onReply(around);

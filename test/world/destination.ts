@@ -1,6 +1,6 @@
 /** A destination without a server, which answers as a script says, and keeps what a hub, an engine or a plain upstream would. */
 
-import type { Asked, Batch, Destination, Sent } from '../../src/forward/destinations/destination.ts';
+import type { Asked, Destination, Sent, Shipment } from '../../src/forward/destinations/destination.ts';
 import { type DestinationKind, traitsOf } from '../../src/forward/destinations/kinds.ts';
 
 /** What a destination does with a request, such as `record`; `lost` records it and its answer does not arrive. */
@@ -43,7 +43,7 @@ export class Model implements Destination {
     return { kind: 'at', seq: this.seq, id: this.id };
   }
 
-  async send(batch: Batch, signal: AbortSignal): Promise<Sent> {
+  async send(batch: Shipment, signal: AbortSignal): Promise<Sent> {
     this.signals.push(signal);
     const [{ seq, event }] = batch.lines as [(typeof batch.lines)[0]];
     this.requests.push(seq);
@@ -85,7 +85,7 @@ export class Model implements Destination {
   }
 
   /** As the table of a hub: nothing with a gap that is not named, and nothing twice. An engine hears of no gap. */
-  #takeAll({ lines, lost, after }: Batch): Sent {
+  #takeAll({ lines, lost, after }: Shipment): Sent {
     const isOther = after !== undefined && after !== this.id;
     if (lines[0]!.seq === this.seq + 1 && isOther) return { kind: 'stopped', why: 'fork', reason: 'scripted' };
     for (const [at, { seq, event }] of lines.entries()) {

@@ -4,7 +4,7 @@ import { limits as standardLimits } from '../../src/config/limits.ts';
 import type { ForwardRequest } from '../../src/forward/hub/received.ts';
 import { Receiver } from '../../src/forward/hub/receiver.ts';
 import { SOURCE_FILE } from '../../src/forward/source.ts';
-import { itemReader } from '../../src/http/batch.ts';
+import { batchItemReader } from '../../src/http/batch.ts';
 import { type Recorder, Refusal, type Reply } from '../../src/http/message.ts';
 import { Journal } from '../../src/journal/journal.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
@@ -15,7 +15,7 @@ import { type SentJournal, sourceOf } from '../support/forwarding.ts';
 import { eventOf } from '../support/plain-event.ts';
 import type { SimulatedDisk } from './simulated-disk.ts';
 
-export const readItem = itemReader(standardLimits);
+export const readItem = batchItemReader(standardLimits);
 
 export interface HubParts {
   readonly retain?: Retain;

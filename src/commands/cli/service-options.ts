@@ -1,6 +1,6 @@
 /** The options of the commands that call a service: its URL, its token, and how long to wait for it. */
 
-import type { Route, TokenHeader } from '../../client/connection.ts';
+import type { ProxyRoute, TokenHeader } from '../../client/connection.ts';
 import { options, version } from '../../config/config.ts';
 import { readToken } from '../../config/files.ts';
 import { limits } from '../../config/limits.ts';
@@ -79,7 +79,7 @@ export const readingOptions = {
 export interface Caller {
   readonly headers: Readonly<Record<string, string>>;
   readonly token: TokenHeader | undefined;
-  readonly route: Route | undefined;
+  readonly route: ProxyRoute | undefined;
 }
 
 /**

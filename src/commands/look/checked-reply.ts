@@ -2,7 +2,7 @@
 
 import { type AssetJson, assetOf, assetSchema } from '../../assets/asset-json.ts';
 import type { Asset } from '../../assets/asset-state.ts';
-import { isObject, type Members, readObject } from '../../config/json-file.ts';
+import { isObject, type JsonObject, readObject } from '../../config/json-file.ts';
 import { integerFrom, keyPartSchema, objectSchema, TIME } from '../../event/schema.ts';
 import { readForm } from '../../journal/line/chain.ts';
 import { eventSchema } from '../../journal/line/line-schema.ts';
@@ -73,7 +73,7 @@ function matches(value: unknown, form: Form): boolean {
   return typeof value === type && (pattern === undefined || new RegExp(pattern).test(value as string));
 }
 
-function hasMembers(value: Members, { properties = {}, required = [] }: Form): boolean {
+function hasMembers(value: JsonObject, { properties = {}, required = [] }: Form): boolean {
   if (required.some((name) => value[name] === undefined && !NEWER.includes(name))) return false;
   for (const name in properties) {
     if (value[name] !== undefined && !matches(value[name], properties[name]!)) return false;

@@ -33,10 +33,10 @@ import {
   type LookOptions,
   lastOptions,
   lookNotes,
-  membersOf,
   problemWith,
   rangeOptions,
   type SearchOptions,
+  searchFilter,
   searchNames,
   searchOptions,
 } from './options.ts';
@@ -115,7 +115,7 @@ function problemWithEvents({ passed, failed, follow, by, url, last = 0 }: Events
 }
 
 function filterOf(values: EventsOptions): Filter {
-  return { ...membersOf(values), ...boundsOf(values) };
+  return { ...searchFilter(values), ...boundsOf(values) };
 }
 
 /** @returns an exit code; undefined if all was read */

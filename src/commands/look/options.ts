@@ -118,7 +118,7 @@ export const searchOptions = Object.fromEntries(allSearches.flatMap(optionsOf)) 
 export const searchNames = Object.keys(searchOptions) as OptionName[];
 
 /** @returns the members of the filter without its bounds. At most one of an option and its opposite is given. */
-export function membersOf(values: SearchOptions): Filter {
+export function searchFilter(values: SearchOptions): Filter {
   const given: Readonly<Record<string, unknown>> = values;
   const members = allSearches.map(({ member, option = '', opposite }) => {
     const denied = opposite && given[opposite.option];

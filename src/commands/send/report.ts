@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { readBaseUrl } from '../../client/base-url.ts';
 import type { DeliveryFailure } from '../../client/delivery.ts';
 import { Reporter } from '../../client/reporter.ts';
-import { objectOf, readObject, readValue, type Submission, submit } from '../../client/submission.ts';
+import { objectOf, readJsonObject, readValue, type Submission, submit } from '../../client/submission.ts';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { openStream } from '../../config/files.ts';
 import { limits } from '../../config/limits.ts';
@@ -117,7 +117,7 @@ const metadataOption: Option<ParameterValue> = {
 
 const metadataJsonOption = withAnyText(
   flagOption<ParameterValue>('OBJECT', 'the whole metadata as a JSON object; every digit is kept', (text) =>
-    readObject(text, limits),
+    readJsonObject(text, limits),
   ),
 );
 

@@ -31,14 +31,14 @@ export function positionOf({ seq, id }: Said = {}): Position | undefined {
 }
 
 /** Text from a server can have any length. It is cut between words. */
-export function quote(text: string): string {
+export function quoteAnswer(text: string): string {
   if (text.length <= QUOTED_CHARACTERS_MAX) return onOneLine(text);
   return `${onOneLine(text.slice(0, QUOTED_CHARACTERS_MAX).replace(/\s\S*$/, ''))} …`;
 }
 
-/** Like `quote`, without the secrets of a login, which a server might repeat. */
+/** Like `quoteAnswer`, without the secrets of a login, which a server might repeat. */
 export function quoteWithout({ token, password }: Secrets, text: string): string {
-  return quote(withoutSecret(withoutSecret(text, token), password));
+  return quoteAnswer(withoutSecret(withoutSecret(text, token), password));
 }
 
 export function turnedAway(reason: string): Stopped {
@@ -72,7 +72,7 @@ export function unreached(
   { message, code }: Pick<NoReply, 'message' | 'code'>,
   { caFile }: Pick<DestinationSettings, 'caFile'>,
 ): Again | Stopped {
-  const reason = `cannot be reached: ${problemOf(code, quote(message))}`;
+  const reason = `cannot be reached: ${problemOf(code, quoteAnswer(message))}`;
   if (code === PROXY_REFUSED) return turnedAway(reason);
   return isTlsError(code) ? turnedAway(`${reason}; ${tlsHint(code, caFile)}`) : { kind: 'again', reason };
 }

@@ -8,7 +8,7 @@ import type { Deployment, DestinationSettings } from '../settings.ts';
 import type { Through } from '../source.ts';
 
 /** Lines of one journal to send. */
-export interface Batch {
+export interface Shipment {
   /** At least one, with consecutive seqs. A destination can send only the first ones: see `Sent`. */
   readonly lines: readonly Line[];
   /** The events directly before the first line that the journal does not have any more. */
@@ -90,7 +90,7 @@ export interface Destination {
    * @param signal ends the request; the result is then an `again`
    */
   ask?(signal: AbortSignal): Promise<Asked>;
-  send(batch: Batch, signal: AbortSignal): Promise<Sent>;
+  send(batch: Shipment, signal: AbortSignal): Promise<Sent>;
   /**
    * Where `ask` is absent: finds out whether it works, and changes nothing there.
    * @returns undefined if it works
@@ -99,7 +99,7 @@ export interface Destination {
   /**
    * Of a hook: posts something other than an event.
    * @param members of the body, as a JSON object
-   * @param note see `Batch`
+   * @param note see `Shipment`
    */
   post?(key: string, members: string, note: string, signal: AbortSignal): Promise<Sent>;
   /**

@@ -7,11 +7,11 @@ import {
   type HttpReply,
   NoReply,
   openClient,
-  type Route,
+  type ProxyRoute,
 } from '../../client/connection.ts';
 import { isChallenge, isTokenLimit, retryAfterMs } from '../../client/delivery.ts';
 import { version } from '../../config/config.ts';
-import { loginHint, notSent, problemOf, quote, readObject, type Said, turnedAway, unreached } from './answers.ts';
+import { loginHint, notSent, problemOf, quoteAnswer, readObject, type Said, turnedAway, unreached } from './answers.ts';
 import { type CredentialFiles, Credentials } from './credentials.ts';
 import type { Again, Opening, Stopped } from './destination.ts';
 
@@ -52,7 +52,7 @@ export class HttpRequests<Own extends { readonly kind: string } = never> {
   /** What it was opened with. */
   #ca: string | undefined;
   #proxyUrl: string | undefined;
-  #route: Route | undefined;
+  #route: ProxyRoute | undefined;
 
   /**
    * @param judgeOwn called with each reply first; undefined for one that means what it means to every kind
@@ -120,7 +120,7 @@ export class HttpRequests<Own extends { readonly kind: string } = never> {
     const text = typeof said?.['error'] === 'string' ? said['error'] : body;
     // A page of the proxy looks like one of the destination.
     const way = this.#route === undefined || said !== undefined ? '' : ` through ${this.#route.name}`;
-    const reason = `answers ${status}${way}: ${quote(text) || 'nothing'}`;
+    const reason = `answers ${status}${way}: ${quoteAnswer(text) || 'nothing'}`;
     // The text of an assetlog is for authors of clients: it lists every path.
     const also = this.#options.headers === undefined ? '' : ', or check headers';
     const hint = `${loginHint(this.#options, 'a token file')}${also}`;
@@ -134,7 +134,7 @@ export class HttpRequests<Own extends { readonly kind: string } = never> {
     const { location } = headers;
     if (status >= 300 && status < 400 && location !== undefined) {
       return turnedAway(
-        `answers ${status}: it is at ${quote(location)} now; give that URL if it is the right one${also}`,
+        `answers ${status}: it is at ${quoteAnswer(location)} now; give that URL if it is the right one${also}`,
       );
     }
     if (status === 408 || status === 429 || status === 503) {
@@ -148,7 +148,7 @@ export class HttpRequests<Own extends { readonly kind: string } = never> {
     if (!(error instanceof NoReply)) return notSent(error);
     const { sent, code } = error;
     if (!sent) return unreached(error, this.#options);
-    return { kind: 'unclear', reason: `sent no complete reply: ${problemOf(code, quote(error.message))}` };
+    return { kind: 'unclear', reason: `sent no complete reply: ${problemOf(code, quoteAnswer(error.message))}` };
   }
 }
 

@@ -3,7 +3,7 @@
  * that a request can always be repeated: the next `ask` says what became of it.
  */
 
-import { pack, packedHeader } from '../../client/packed.ts';
+import { gzipHeader, pack } from '../../client/packed.ts';
 import { crcBefore } from '../../journal/line/chain.ts';
 import { originAtEnd } from '../../journal/line/members.ts';
 import { hex } from '../../journal/line/record.ts';
@@ -11,7 +11,7 @@ import { bytesOf, type Line, linesBefore } from '../../journal/look/reading.ts';
 import { type Position, START } from '../position.ts';
 import { isId, type Through } from '../source.ts';
 import { otherwise, positionOf, type Said } from './answers.ts';
-import type { AskableDestination, Asked, Batch, Opening, Sent, Stopped } from './destination.ts';
+import type { AskableDestination, Asked, Opening, Sent, Shipment, Stopped } from './destination.ts';
 import { type Answer, HttpRequests } from './http.ts';
 
 interface HubSaid extends Position {
@@ -43,7 +43,7 @@ export function openHub(opening: Opening): AskableDestination {
     return at === undefined ? notUnderstood(reason) : ((await loopIn(at)) ?? { kind: 'at', seq: at.seq, id: at.id });
   }
 
-  async function send(batch: Batch, signal: AbortSignal): Promise<Sent> {
+  async function send(batch: Shipment, signal: AbortSignal): Promise<Sent> {
     const { lines } = batch;
     const ofSources = lines.some(sourceOf) ? await through?.() : undefined;
     for (;;) {
@@ -70,7 +70,7 @@ export function openHub(opening: Opening): AskableDestination {
     const found = await requests.send({
       method: 'PUT',
       path: `${path}/${lines[0]!.seq}`,
-      headers: { ...headers, ...(packed !== undefined && packedHeader) },
+      headers: { ...headers, ...(packed !== undefined && gzipHeader) },
       body: packed ?? body,
       signal,
     });
@@ -142,7 +142,7 @@ class BodySize {
   }
 }
 
-function headersOf({ lines, lost, after, lastSeq }: Batch, { beginSeq = 1, sourceName }: Opening) {
+function headersOf({ lines, lost, after, lastSeq }: Shipment, { beginSeq = 1, sourceName }: Opening) {
   const { bytes, start, end } = lines[0]!;
   return {
     'Content-Type': 'application/x-ndjson',

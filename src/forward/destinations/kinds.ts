@@ -9,7 +9,7 @@ import type { Destination, Opening } from './destination.ts';
 import { readEngineUrl } from './engine-url.ts';
 import { openHub } from './hub.ts';
 import { openNats } from './nats/nats.ts';
-import { hooksPassed, openApi, openHook, readHookUrl } from './plain.ts';
+import { hooksPassed, openHook, openPlainApi, readHookUrl } from './plain.ts';
 
 export interface KindTraits {
   /** Schemes of the URLs of such destinations. */
@@ -87,14 +87,14 @@ export const traitsOf = {
   hub: {
     ...http,
     open: openHub,
-    openForRetry: openApi, // as reports of its own
+    openForRetry: openPlainApi, // as reports of its own
     isHub: true,
     requestBytesMax: ({ forwardBatchBytes }) => forwardBatchBytes,
     tried: 'it is a hub, and says how far it is with the journal',
   },
   api: {
     ...plain,
-    open: openApi,
+    open: openPlainApi,
     tried: 'it is no hub but takes reports, as its refusal of one without a key shows',
   },
   hook: {

@@ -16,11 +16,11 @@ import { ID_FORM } from '../../journal/line/uuid.ts';
 import type { Line } from '../../journal/look/reading.ts';
 import { decode } from '../../telemetry/masked.ts';
 import { otherwise, recordedUpTo, turnedAway } from './answers.ts';
-import type { Again, Batch, Destination, Opening, Sent, Stopped } from './destination.ts';
+import type { Again, Destination, Opening, Sent, Shipment, Stopped } from './destination.ts';
 import { type Answer, type HttpRequest, HttpRequests } from './http.ts';
 
 /** @returns a plain upstream, not connected yet. @throws TypeError if `to` is no URL */
-export function openApi(opening: Opening): Destination {
+export function openPlainApi(opening: Opening): Destination {
   const requests = new HttpRequests(opening);
   const judge = (answer: FinalAnswer, line: Line): Sent => {
     if (answer.kind === 'unclear') {
@@ -124,7 +124,7 @@ function isFinal(answer: Answer): answer is FinalAnswer {
 }
 
 function openPlain(requests: HttpRequests, { requestOf, judge, trial, judgeTrial }: PlainForm): Destination {
-  async function send({ lines, note, turn }: Batch, signal: AbortSignal): Promise<Sent> {
+  async function send({ lines, note, turn }: Shipment, signal: AbortSignal): Promise<Sent> {
     const [line] = lines as readonly [Line];
     const text = note?.();
     if (note !== undefined && text === undefined) return { kind: 'again', reason: 'it has changed meanwhile' };

@@ -8,11 +8,11 @@
 import { journalFolder } from '../../config/config.ts';
 import type { Limits } from '../../config/limits.ts';
 import type { SourceFilter } from '../../event/search.ts';
-import { itemReader, lineTypes, type ReadItem } from '../../http/batch.ts';
+import { batchItemReader, lineTypes, type ReadItem } from '../../http/batch.ts';
 import {
   type Handler,
   type HandlerRequest,
-  type LaterOutcome,
+  type LaterHandled,
   type Recorder,
   Refusal,
   type Reply,
@@ -63,7 +63,7 @@ export class Hub {
 
   constructor(options: HubOptions) {
     this.#options = options;
-    this.#readItem = itemReader(options.limits);
+    this.#readItem = batchItemReader(options.limits);
   }
 
   /**
@@ -137,7 +137,7 @@ export class Hub {
     return this.receiverOf(deployment).reopen(removes);
   }
 
-  #ask({ keyPath, query, body, tokenName }: HandlerRequest): LaterOutcome {
+  #ask({ keyPath, query, body, tokenName }: HandlerRequest): LaterHandled {
     readQuery(query); // unused, but a malformed query is refused as in a report
     const { source } = readForwardPath(keyPath);
     if (body.length > 0) throw new Refusal(400, `a GET of this path has no body; ${sendWith}`);
@@ -147,7 +147,7 @@ export class Hub {
     };
   }
 
-  #take({ keyPath, query, head, body, tokenName }: HandlerRequest): LaterOutcome {
+  #take({ keyPath, query, head, body, tokenName }: HandlerRequest): LaterHandled {
     readQuery(query);
     const path = readForwardPath(keyPath);
     const headers = readForwardHeaders(head.fields.raw, this.#options.limits);

@@ -1,6 +1,6 @@
 /** One dead letter: an event that a destination did not take, or might have recorded twice, and its line in the file. */
 
-import { readSeq } from '../../journal/line/members.ts';
+import { seqInLine } from '../../journal/line/members.ts';
 import type { SeqRange } from '../position.ts';
 
 /** One event, or several that retention removed: `{"time":"…","outcome":"refused","status":400,"reason":"…","line":{"seq":7,…}}`. */
@@ -55,7 +55,7 @@ const LINE_MEMBER = ',"line":';
 
 /** @returns the seqs that a letter is about; NaN if its line has none */
 export function seqsOf({ line, first, last }: DeadLetter): SeqRange {
-  const seq = first ?? readSeq(line ?? '');
+  const seq = first ?? seqInLine(line ?? '');
   return { first: seq, last: last ?? seq };
 }
 

@@ -9,7 +9,7 @@ import { kindOf } from '../destinations/kinds.ts';
 import type { Position, SeqRange } from '../position.ts';
 import type { DestinationSettings } from '../settings.ts';
 import { commandText } from './backlog.ts';
-import { hasEvent, stopAtFork, stopAtLostCursor } from './fork.ts';
+import { hasSameEvent, stopAtFork, stopAtLostCursor } from './fork.ts';
 import type { Sender } from './sender.ts';
 import { ASKING, IDLE, LINGERING, OPENING, SENDING, type State, settle, stop } from './states.ts';
 
@@ -67,7 +67,7 @@ export class AskedSending {
   async #continueAt(theirs: Position): Promise<State> {
     const { ledger, lastSeq, settings, notices, backlog, traffic, ack } = this.#sender;
     const { value } = ledger;
-    if (theirs.seq > lastSeq || (theirs.seq > 0 && !(await hasEvent(this.#sender, theirs)))) {
+    if (theirs.seq > lastSeq || (theirs.seq > 0 && !(await hasSameEvent(this.#sender, theirs)))) {
       const problem = `${settings.to} has event ${theirs.seq} of this journal as ${theirs.id}, and this journal, which ends with ${lastSeq}, does not`;
       return stopAtFork(this.#sender, problem, theirs.id, ASKING);
     }

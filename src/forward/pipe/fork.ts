@@ -10,7 +10,7 @@ import { type State, stop } from './states.ts';
  * @returns whether the journal has the same event at that seq; also `true` if retention removed the line after the destination
  *   answered, as the cursor shows
  */
-export async function hasEvent({ backlog, ledger: { value } }: Sender, at: Position): Promise<boolean> {
+export async function hasSameEvent({ backlog, ledger: { value } }: Sender, at: Position): Promise<boolean> {
   const line = await backlog.lineAt(at.seq);
   if (line === undefined && value.kind === undefined) return false; // nothing shows what was sent
   const own = line?.event.id ?? (at.seq === value.seq ? value.id : null);

@@ -27,7 +27,7 @@ import { Stale } from './stale.ts';
 import { ASKING, IDLE, OPENING, type Settling, type State, settle, stop } from './states.ts';
 import { type DestinationStatus, StateFile, statusOf } from './status.ts';
 import { count } from './traffic.ts';
-import { Trouble } from './trouble.ts';
+import { TroubleLog } from './trouble.ts';
 
 export interface PipeOptions extends SenderOptions {
   /** Resolves when the pipe that this one replaces has ended: both write the same files. */
@@ -47,7 +47,7 @@ export class Pipe {
   /** Of a hook with `staleAfter`. */
   readonly #stale: Stale | undefined;
   readonly #stateFile: StateFile;
-  readonly #trouble: Trouble;
+  readonly #trouble: TroubleLog;
   /** The first event of a new destination that begins `now`: what is recorded while the cursor is being made counts as well. */
   readonly #nowSeq: number | undefined;
 
@@ -69,7 +69,7 @@ export class Pipe {
     if (settings.staleAfter !== undefined) this.#stale = new Stale(sender, assets!());
     this.letterChanges = new LetterChanges(sender, () => this.status.state === 'stopped' && this.tryNow());
     this.#stateFile = new StateFile(sender, () => this.status);
-    this.#trouble = new Trouble(sender, () => this.#changed());
+    this.#trouble = new TroubleLog(sender, () => this.#changed());
     this.#nowSeq = progress.nextSeq(disk.folder);
   }
 

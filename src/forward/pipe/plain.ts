@@ -8,7 +8,7 @@ import type { Sent } from '../destinations/destination.ts';
 import { onlyKindOf } from '../destinations/kinds.ts';
 import type { Step } from '../ledger/ledger.ts';
 import type { Outcome } from '../ledger/letter.ts';
-import { hasEvent, stopAtFork, stopAtLostCursor } from './fork.ts';
+import { hasSameEvent, stopAtFork, stopAtLostCursor } from './fork.ts';
 import type { Sender } from './sender.ts';
 import { IDLE, OPENING, type State, type Suspect, settle, stop } from './states.ts';
 
@@ -33,7 +33,7 @@ export class PlainSending {
     const { value, lostReason } = ledger;
     const { seq, id } = value;
     if (lostReason !== undefined) return stopAtLostCursor(this.#sender, lostReason, OPENING);
-    if (seq <= lastSeq && (seq === 0 || id === null || (await hasEvent(this.#sender, value)))) return IDLE;
+    if (seq <= lastSeq && (seq === 0 || id === null || (await hasSameEvent(this.#sender, value)))) return IDLE;
     const problem = `event ${seq} was sent, and this journal, which ends with ${lastSeq}, does not have it`;
     return stopAtFork(this.#sender, problem, id, OPENING);
   }

@@ -8,7 +8,7 @@ import type { OwnProgress, Progress } from '../../journal/progress.ts';
 import { contentsOf } from '../../journal/segments.ts';
 import type { Notices } from '../../telemetry/log.ts';
 import type { Ack } from '../acks.ts';
-import type { Batch, Destination, Opening, Sent } from '../destinations/destination.ts';
+import type { Destination, Opening, Sent, Shipment } from '../destinations/destination.ts';
 import { type DestinationKind, type KindTraits, traitsOf } from '../destinations/kinds.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Outcome } from '../ledger/letter.ts';
@@ -172,7 +172,7 @@ export class Sender {
    * Sends in turn; after a crash the ledger knows what was being sent.
    * @param isLast whether it is sent although a stop has begun. @throws the error of a system call
    */
-  request(batch: Batch, isLast = false): Promise<Sent> {
+  request(batch: Shipment, isLast = false): Promise<Sent> {
     return this.traffic.send(this.destination!, batch, () => this.ledger.begin(batch.lines.at(-1)!.seq), isLast);
   }
 

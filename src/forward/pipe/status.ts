@@ -119,7 +119,7 @@ export function stateName(name: string): string {
 }
 
 /** Replaces the state file of a destination. @throws the error of a system call */
-export async function writeState(disk: Disk, name: string, written: WrittenStatus): Promise<void> {
+export async function writePipeState(disk: Disk, name: string, written: WrittenStatus): Promise<void> {
   await disk.replace(stateName(name), Buffer.from(`${JSON.stringify(written)}\n`));
 }
 
@@ -138,7 +138,7 @@ export class StateFile {
   /** @returns the time of the last success before this start; null if it is not known. It is a hint, so that an error delays nothing */
   async lastSuccess(): Promise<string | null> {
     const { disk, settings, limits } = this.#sender;
-    const written = await readState(disk, settings.name, limits).catch(() => undefined);
+    const written = await readPipeState(disk, settings.name, limits).catch(() => undefined);
     const time: unknown = written?.last_success;
     return typeof time === 'string' && !Number.isNaN(Date.parse(time)) ? time : null;
   }
@@ -161,7 +161,7 @@ export class StateFile {
       if (!isLast && isSoon && before.includes(this.#written.state)) return;
       this.#written = { text, state: shown, atMs: performance.now() };
       try {
-        await writeState(disk, settings.name, written);
+        await writePipeState(disk, settings.name, written);
       } catch (error) {
         notices.debug('the state of a destination could not be written', { problem: describe(error as Error) });
       }
@@ -174,7 +174,7 @@ export class StateFile {
  * @returns undefined if there is none, or only what a power cut left of it
  * @throws the error of a system call
  */
-export async function readState(
+export async function readPipeState(
   disk: ReadableDisk,
   name: string,
   { replyBytesMax }: Pick<Limits, 'replyBytesMax'>,
@@ -216,7 +216,7 @@ async function readFacts(
   { last_seq, limits }: { readonly last_seq: number; readonly limits: Limits },
 ): Promise<Omit<StatusFacts, 'name' | 'deployment' | 'last_seq'>> {
   const cursor = await readCursor(disk, name);
-  const written = await readState(disk, name, limits);
+  const written = await readPipeState(disk, name, limits);
   const letters = await readLetterStates(disk, name, limits).catch(() => undefined);
   const value = cursor.kind === 'found' ? cursor.value : undefined;
   const saved = cursor.kind === 'lost' ? null : (value?.seq ?? 0);

@@ -5,7 +5,7 @@
 
 import type { Limits } from '../../config/limits.ts';
 import { Waiters } from '../../config/waiters.ts';
-import type { Asked, Batch, Destination, Sent } from '../destinations/destination.ts';
+import type { Asked, Destination, Sent, Shipment } from '../destinations/destination.ts';
 import { kindOf, traitsOf } from '../destinations/kinds.ts';
 import type { DestinationSettings } from '../settings.ts';
 import type { Failure, State } from './states.ts';
@@ -54,7 +54,7 @@ export class Traffic {
    * @param before called when the turn has come
    * @param isLast whether a stop lets it pass all the same, if it is its turn. @throws what `before` throws, and the error of a system call
    */
-  async send(destination: Destination, batch: Batch, before: () => Promise<void>, isLast = false): Promise<Sent> {
+  async send(destination: Destination, batch: Shipment, before: () => Promise<void>, isLast = false): Promise<Sent> {
     const waitMs = this.pace.turnMs();
     await this.pause(waitMs);
     if (this.closing.aborted && (!isLast || waitMs > 0)) return { kind: 'again', reason: 'the service stops' };

@@ -4,7 +4,7 @@ import type { Sender } from './sender.ts';
 import type { BlockedState, State } from './states.ts';
 import type { ShownState, StatusFacts } from './status.ts';
 
-export class Trouble {
+export class TroubleLog {
   readonly #sender: Sender;
   readonly #onChange: () => void;
   /** Undefined while events pass. */

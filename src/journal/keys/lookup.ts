@@ -9,7 +9,7 @@ import { LINE_FEED } from '../../event/json-bytes.ts';
 import type { Disk } from '../disk.ts';
 import { readBytes } from '../file-io.ts';
 import { checkLine, ENDING_BYTES, readEndingCrc } from '../line/chain.ts';
-import { idempotencyKeyOf, membersOf, readMembers } from '../line/members.ts';
+import { idempotencyKeyOf, membersOf, readLineMembers } from '../line/members.ts';
 import { type LineMembers, packMembers } from '../line/record.ts';
 import type { QueueEntry } from '../queue-entry.ts';
 import type { LineLocation } from './table.ts';
@@ -81,7 +81,7 @@ export function findDifferingMember(a: LineMembers, b: LineMembers): string | un
   if (a === b) return undefined;
   const [one, other] = [packMembers(a), packMembers(b)];
   if (one.equals(other)) return undefined;
-  const [left, right] = [readMembers(one), readMembers(other)];
+  const [left, right] = [readLineMembers(one), readLineMembers(other)];
   return [...left.keys(), ...right.keys()].find((name) => left.get(name) !== right.get(name));
 }
 

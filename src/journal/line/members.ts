@@ -74,7 +74,7 @@ export function reportedOf(bytes: Buffer, start: number, end: number, seq: numbe
  * @param bytes from `membersOf` or `packMembers`
  * @returns each member with its value as JSON text, in their order: `asset_key` with `["a"]`
  */
-export function readMembers(bytes: Buffer): ReadonlyMap<string, string> {
+export function readLineMembers(bytes: Buffer): ReadonlyMap<string, string> {
   const metadata = bytes.indexOf(METADATA_MEMBER);
   const tail = metadata === -1 ? bytes.length : metadataEnd(bytes, bytes.length + CRC_MEMBER_BYTES);
   const head = bytes.toString('utf8', 0, metadata === -1 ? bytes.length : metadata);
@@ -121,7 +121,7 @@ export function readTime(line: Buffer): string | undefined {
 }
 
 /** @returns a line's `seq`, not verified; NaN if it has none */
-export function readSeq(line: string): number {
+export function seqInLine(line: string): number {
   return Number(SEQ_MEMBER.exec(line)?.[1]);
 }
 

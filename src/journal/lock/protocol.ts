@@ -199,7 +199,7 @@ export async function holderOf(folder: string, limits: AskLimits): Promise<Holde
 }
 
 /** What a process says of its lock, and answers to a request. */
-export interface Said {
+export interface HolderSaid {
   /** Such as `held 4711 12⏎`; `held` after the timeout; undefined if the process has ended or cannot be asked. */
   readonly state: string | undefined;
   /** Undefined if the connection ended without one. */
@@ -207,7 +207,7 @@ export interface Said {
 }
 
 /** @returns what each lock in the folder says. @throws the error of a system call */
-export async function askAll(folder: string, limits: AskLimits, request = ''): Promise<Said[]> {
+export async function askAll(folder: string, limits: AskLimits, request = ''): Promise<HolderSaid[]> {
   let place: Place;
   try {
     place = openPlace(folder);
@@ -228,13 +228,13 @@ export async function askAll(folder: string, limits: AskLimits, request = ''): P
   }
 }
 
-/** @param name see `atAddress` @returns what the process says of its lock: see `Said` @throws the error of a system call */
+/** @param name see `atAddress` @returns the state of the lock: see `HolderSaid` @throws the error of a system call */
 export async function ask(place: Place, name: string, limits: AskLimits): Promise<string | undefined> {
   return (await talk(place, name, limits, '')).state;
 }
 
 /** @param request a line that is sent at once; empty for the state alone. The answer has no time limit: while the process lives, its socket does */
-async function talk(place: Place, name: string, limits: AskLimits, request: string): Promise<Said> {
+async function talk(place: Place, name: string, limits: AskLimits, request: string): Promise<HolderSaid> {
   const late = new AbortController();
   // A timeout for the whole state: an idle timeout would restart with each byte.
   const timer = setTimeout(() => late.abort(), limits.lockAnswerMs);
@@ -275,10 +275,10 @@ function connectTo(path: string, signal: AbortSignal): Promise<Socket> {
 }
 
 /** @param onState called when the state has arrived @returns also the answer, if one is wanted; the state `held` if it is too long */
-function readSaid(socket: Socket, limits: AskLimits, wantsAnswer: boolean, onState: () => void): Promise<Said> {
+function readSaid(socket: Socket, limits: AskLimits, wantsAnswer: boolean, onState: () => void): Promise<HolderSaid> {
   return new Promise((resolve, reject) => {
     const heard = new Heard();
-    const settle = (said: Said) => {
+    const settle = (said: HolderSaid) => {
       socket.destroy();
       resolve(said);
     };

@@ -8,7 +8,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Limits } from '../../config/limits.ts';
 import { type Disk, unlessAbsent } from '../disk.ts';
-import { type AskLimits, askAll, DENIED, type Said } from './protocol.ts';
+import { type AskLimits, askAll, DENIED, type HolderSaid } from './protocol.ts';
 
 export type TellLimits = AskLimits & Pick<Limits, 'doorTriesMax'>;
 
@@ -61,7 +61,7 @@ async function tellOnce(disk: Disk, request: object, limits: TellLimits): Promis
 }
 
 /** @returns `ended` if a holder takes requests and has not answered one */
-function meaningOf(all: readonly Said[]): Told {
+function meaningOf(all: readonly HolderSaid[]): Told {
   const answer = all.find((said) => said.answer !== undefined)?.answer;
   if (answer !== undefined) return { kind: 'answered', answer };
   const states = all.flatMap(({ state }) => state ?? []);

@@ -8,7 +8,7 @@ import type { JournalKeys } from '../keys/keys.ts';
 import type { Retention } from '../retention.ts';
 import { NoSpaceError, type Recovered, type RecoveryLimits, recover } from './recovery.ts';
 
-export interface Opening {
+export interface OpenParts {
   readonly disk: Disk;
   readonly notices: Notices;
   readonly limits: RecoveryLimits & Pick<Limits, 'openRetryMs' | 'openRetryMsMax' | 'probeMs'>;
@@ -27,7 +27,7 @@ export interface Opening {
  * @returns the recovered journal; undefined if the journal was closed while the disk was full
  * @throws DamagedError, the error of a failed sync of retention, or the error of a system call
  */
-export async function openWithSpace(opening: Opening): Promise<Recovered | undefined> {
+export async function openWithSpace(opening: OpenParts): Promise<Recovered | undefined> {
   const { limits, retention, isClosed, failedSync } = opening;
   for (let pauseMs = limits.openRetryMs; ; pauseMs = Math.min(2 * pauseMs, limits.openRetryMsMax)) {
     let neededBytes: number | undefined;
@@ -47,7 +47,7 @@ export async function openWithSpace(opening: Opening): Promise<Recovered | undef
   }
 }
 
-async function openOnce({ disk, notices, limits, checkHeld, keys, retention }: Opening): Promise<Recovered> {
+async function openOnce({ disk, notices, limits, checkHeld, keys, retention }: OpenParts): Promise<Recovered> {
   const recovered = await recover(disk, notices, limits, checkHeld, keys?.startScan());
   await keys?.load().catch(async (error: Error) => {
     await recovered.file.close();
@@ -59,7 +59,7 @@ async function openOnce({ disk, notices, limits, checkHeld, keys, retention }: O
 
 /** Waits before the next attempt; a close or enough free space ends the wait early. */
 async function pause(
-  { disk, limits, isClosed }: Opening,
+  { disk, limits, isClosed }: OpenParts,
   pauseMs: number,
   neededBytes = Number.POSITIVE_INFINITY,
 ): Promise<void> {

@@ -7,7 +7,7 @@ import { readSubmission } from '../../../src/client/submission.ts';
 import { itemReader } from '../../../src/commands/send/line-item.ts';
 import { limits } from '../../../src/config/limits.ts';
 import { readItemText } from '../../../src/event/item.ts';
-import { itemReader as eventReader } from '../../../src/http/batch.ts';
+import { batchItemReader as eventReader } from '../../../src/http/batch.ts';
 import { readWrittenReport } from '../../../src/journal/line/members.ts';
 import type { PlainEvent } from '../../support/plain-event.ts';
 import { makeLines } from '../../support/segments.ts';

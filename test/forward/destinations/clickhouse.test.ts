@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { type Limits, limits as standard } from '../../../src/config/limits.ts';
 import { openClickhouse } from '../../../src/forward/destinations/clickhouse/clickhouse.ts';
-import type { AskableDestination, Batch, Opening, Sent } from '../../../src/forward/destinations/destination.ts';
+import type { AskableDestination, Opening, Sent, Shipment } from '../../../src/forward/destinations/destination.ts';
 import type { Line } from '../../../src/journal/look/reading.ts';
 import { sampledCalls } from '../../support/long.ts';
 import type { PlainEvent } from '../../support/plain-event.ts';
@@ -310,7 +310,7 @@ test('a server that knows a token and does not have its rows, since it was kille
 
 test('a repeated insert is verified although a lagging server made earlier events be inserted again first [clickhouse-9]', async (t) => {
   const table = new Table();
-  const [first, second] = plainLines(2).map((line) => batch([line])) as [Batch, Batch];
+  const [first, second] = plainLines(2).map((line) => batch([line])) as [Shipment, Shipment];
   // The second insert kills the server, and the ask after it gets what a server says that lags.
   const { url } = await startScripted(t, (got, count) => {
     if (count === 3) table.tokens.add(`2026-11 ${SOURCE}:${second.lines[0]!.event.id}:${second.lines[0]!.event.id}`);
@@ -319,7 +319,7 @@ test('a repeated insert is verified although a lagging server made earlier event
   });
   const destination = open(t, new URL(url).host);
   const kinds: string[] = [];
-  const send = async (one: Batch) => kinds.push((await destination.send(one, NEVER)).kind);
+  const send = async (one: Shipment) => kinds.push((await destination.send(one, NEVER)).kind);
   await send(first); // with a look whether it is there, since a process before this one could have sent it
   await send(second);
   kinds.push((await destination.ask(NEVER)).kind);

@@ -7,7 +7,7 @@ import { createServer as createNetServer } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { type Limits, limits as standard } from '../../../src/config/limits.ts';
-import type { Asked, Batch, Opening, Sent } from '../../../src/forward/destinations/destination.ts';
+import type { Asked, Opening, Sent, Shipment } from '../../../src/forward/destinations/destination.ts';
 import { type DestinationKind, traitsOf } from '../../../src/forward/destinations/kinds.ts';
 import type { PlainEvent } from '../../support/plain-event.ts';
 import { freePort, newFolder } from '../../support/program.ts';
@@ -58,7 +58,7 @@ function open<Kind extends DestinationKind>(t: TestContext, kind: Kind, to: stri
   return destination;
 }
 
-function batch(events: readonly PlainEvent[] = [orders], firstSeq = 1, crc = 0): Batch {
+function batch(events: readonly PlainEvent[] = [orders], firstSeq = 1, crc = 0): Shipment {
   return { lines: linesOf(events, firstSeq, crc), lost: undefined };
 }
 

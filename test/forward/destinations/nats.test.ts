@@ -8,7 +8,13 @@ import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import { type Limits, limits as standard } from '../../../src/config/limits.ts';
-import type { AskableDestination, Asked, Batch, Opening, Sent } from '../../../src/forward/destinations/destination.ts';
+import type {
+  AskableDestination,
+  Asked,
+  Opening,
+  Sent,
+  Shipment,
+} from '../../../src/forward/destinations/destination.ts';
 import { traitsOf } from '../../../src/forward/destinations/kinds.ts';
 import { openNats } from '../../../src/forward/destinations/nats/nats.ts';
 import { type Frame, FrameReader } from '../../../src/forward/destinations/nats/protocol.ts';
@@ -33,7 +39,7 @@ function open(t: TestContext, to: string, options: Partial<Opening> = {}, opened
 }
 
 /** Lines of a journal, with names of this length. */
-function batch(count: number, firstSeq = 1, characters = 1): Batch {
+function batch(count: number, firstSeq = 1, characters = 1): Shipment {
   const events = Array.from({ length: count }, () => ({
     type: 'AssetObservation' as const,
     assetKey: ['a'.repeat(characters)],
@@ -351,7 +357,7 @@ test('a batch fits the server and the stream, and a line that does not is refuse
   await destination.ask(NEVER);
   const large = batch(1, 3, 4_000).lines;
   const sizes: unknown[] = [];
-  const send = async (lines: Batch['lines']) => {
+  const send = async (lines: Shipment['lines']) => {
     const before = batchesOf(stub).length;
     const sent = await destination.send({ lines, lost: undefined }, NEVER);
     sizes.push([sent.kind, batchesOf(stub).length - before]);

@@ -7,7 +7,7 @@ import fc from 'fast-check';
 import { limits } from '../../../src/config/limits.ts';
 import { ItemError } from '../../../src/event/item.ts';
 import { readForwarded } from '../../../src/forward/hub/received.ts';
-import { itemReader } from '../../../src/http/batch.ts';
+import { batchItemReader } from '../../../src/http/batch.ts';
 import { Refusal } from '../../../src/http/message.ts';
 import { runHere } from '../../support/command-output.ts';
 import { sourceIn } from '../../support/forwarded.ts';
@@ -130,7 +130,7 @@ test('what is taken is written in the form of a line, whatever form it came in',
 function readingOf(members: string): unknown {
   try {
     const request = { source: SOURCE, firstSeq: 1, crc: 0, body: lineOf(members) };
-    const [event = assert.fail()] = readForwarded(request, itemReader(limits), limits);
+    const [event = assert.fail()] = readForwarded(request, batchItemReader(limits), limits);
     const { encoded, origin } = event;
     return [encoded.toString(), origin];
   } catch (error) {

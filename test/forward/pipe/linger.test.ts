@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Batch, Sent } from '../../../src/forward/destinations/destination.ts';
+import type { Sent, Shipment } from '../../../src/forward/destinations/destination.ts';
 import { diskWith, FIRST, makeLines } from '../../support/segments.ts';
 import { eventually, upTo } from '../../support/tools.ts';
 import { Model } from '../../world/destination.ts';
@@ -74,7 +74,7 @@ test('a stop ends the pause and sends what lingers as the last request, also wha
 
 test('a last request that gets no answer holds up a stop for forwardStopMs, and is the only one', async () => {
   class Silent extends Model {
-    override send(batch: Batch, signal: AbortSignal): Promise<Sent> {
+    override send(batch: Shipment, signal: AbortSignal): Promise<Sent> {
       if (batch.lines[0]!.seq === 1) return super.send(batch, signal);
       this.requests.push(batch.lines[0]!.seq);
       return new Promise((resolve) => {

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pipe } from '../../../src/forward/pipe/pipe.ts';
-import { readState, readStatus, writeState } from '../../../src/forward/pipe/status.ts';
+import { readPipeState, readStatus, writePipeState } from '../../../src/forward/pipe/status.ts';
 import type { DestinationSettings } from '../../../src/forward/settings.ts';
 import { page } from '../../support/handbook.ts';
 import { newFolder, root } from '../../support/program.ts';
@@ -100,12 +100,12 @@ test('a restart keeps the time of the last success, and what has no time is none
     ['yesterday', null],
   ] as const) {
     const before = { state: 'idle', why: null, reason: null, since: '', next_try: null, kind: null } as const;
-    await writeState(disk, 'upstream', { ...before, to: '', last_success, last_error: null });
+    await writePipeState(disk, 'upstream', { ...before, to: '', last_success, last_error: null });
     const pipe = pipeOf(t, { to: 'http://127.0.0.1:9' }, { disk });
     await pipe.check();
     await eventually('it waits', () => pipe.status.state === 'waiting');
     await pipe.close();
-    const written = await readState(disk, 'upstream', limits);
+    const written = await readPipeState(disk, 'upstream', limits);
     assert.deepEqual([pipe.status.last_success, written?.last_success], [expected, expected]);
   }
 });

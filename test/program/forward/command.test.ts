@@ -5,7 +5,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { Cursor, type CursorValue, readCursor } from '../../../src/forward/ledger/cursor.ts';
-import { type WrittenStatus, writeState } from '../../../src/forward/pipe/status.ts';
+import { type WrittenStatus, writePipeState } from '../../../src/forward/pipe/status.ts';
 import { readSource, replaceSource } from '../../../src/forward/source.ts';
 import { openDisk } from '../../../src/journal/disk.ts';
 import { encodeBatch } from '../../../src/journal/line/record.ts';
@@ -58,7 +58,7 @@ async function newForwardedFolder(
   const opened = await Cursor.open(disk, name);
   await opened.cursor.save({ ...VALUE, ...cursor });
   await opened.cursor.close();
-  if (state !== undefined) await writeState(disk, name, { ...WORKING, ...state });
+  if (state !== undefined) await writePipeState(disk, name, { ...WORKING, ...state });
   return data;
 }
 
@@ -222,7 +222,7 @@ test('a command in a status is on its own line, ready to paste, but a command in
   const data = await newForwardedFolder(t, { state: {} });
   await lockAsService(t, data);
   const screenWith = async (reason: string) => {
-    await writeState(openDisk(data), 'upstream', { ...WORKING, state: 'stopped', reason });
+    await writePipeState(openDisk(data), 'upstream', { ...WORKING, state: 'stopped', reason });
     return (await forward(data, 'status')).stdout.split('\n');
   };
   for (const command of [
@@ -263,7 +263,7 @@ upstream: http://upstream.example:3000 (plain), event 8 of 12, last success
   for (const line of screen.split('\n')) assert.ok(line.length <= 80 || line.includes(data), line);
   assert.doesNotMatch(screen, /\u001b/);
 
-  await writeState(openDisk(data), 'upstream', { ...WORKING, state: 'stopped', reason: 'answers 401: no' });
+  await writePipeState(openDisk(data), 'upstream', { ...WORKING, state: 'stopped', reason: 'answers 401: no' });
   const [, row] = (await onTerminal(['forward', '--data', data], 80, 1)).split('\n');
   assert.match(`${row}`, /^upstream {5}STOPPED {6}2026-11-20 15:04 {2}4 /);
 });

@@ -1,7 +1,7 @@
 /** What the answers of a ClickHouse mean, by the code of its exception. */
 
 import type { HttpReply } from '../../../client/connection.ts';
-import { quote, turnedAway } from '../answers.ts';
+import { quoteAnswer, turnedAway } from '../answers.ts';
 import type { Again, Stopped } from '../destination.ts';
 
 export type ClickhouseAnswer =
@@ -20,7 +20,7 @@ export function judgeClickhouse({ status, headers, body }: HttpReply): Clickhous
   const code = Number(headers[EXCEPTION] ?? /\bCode: (\d+)\. DB::Exception/.exec(body)?.[1] ?? 0);
   const isOfClickhouse = Object.keys(headers).some((name) => name.startsWith('x-clickhouse-'));
   if (code === 0 && status !== 401) return status === 200 && isOfClickhouse ? { kind: 'done', body } : undefined;
-  const reason = `answers ${status}: ${quote(body)}`;
+  const reason = `answers ${status}: ${quoteAnswer(body)}`;
   if (status === 200) return { kind: 'again', reason };
   if (BAD_ROWS.has(code)) return { kind: 'bad rows', status, reason: `answers ${status}: ${withoutRow(code, body)}` };
   if (code === 0 || TURNED_AWAY.has(code))
@@ -40,7 +40,7 @@ export function notSetUp(reason: string): Stopped {
 function withoutRow(code: number, body: string): string {
   const name = [...body.matchAll(/\(([A-Z][A-Z_]+)\)/g)].at(-1)?.[1] ?? 'DB::Exception';
   const column = /while reading the value of key (\w+)/.exec(body)?.[1];
-  return quote(`${name} (code ${code})${column === undefined ? '' : ` at ${column}`}`);
+  return quoteAnswer(`${name} (code ${code})${column === undefined ? '' : ` at ${column}`}`);
 }
 
 const EXCEPTION = 'x-clickhouse-exception-code';

@@ -9,8 +9,8 @@
 import { timeOf, withMembers } from '../../../journal/line/members.ts';
 import { type Line, linesBefore } from '../../../journal/look/reading.ts';
 import { START } from '../../position.ts';
-import { isOlder, otherwise, positionOf, quote, recordedUpTo } from '../answers.ts';
-import type { AskableDestination, Asked, Batch, Opening, Sent } from '../destination.ts';
+import { isOlder, otherwise, positionOf, quoteAnswer, recordedUpTo } from '../answers.ts';
+import type { AskableDestination, Asked, Opening, Sent, Shipment } from '../destination.ts';
 import { engineUrlOf } from '../engine-url.ts';
 import { HttpRequests } from '../http.ts';
 import { type ClickhouseAnswer, judgeClickhouse, notSetUp } from './answers.ts';
@@ -54,7 +54,7 @@ class Clickhouse implements AskableDestination {
   }
 
   /** Stores the lines. If one is bad, stores those before it, in smaller and smaller inserts, and refuses it. */
-  async send({ lines }: Batch, signal: AbortSignal): Promise<Sent> {
+  async send({ lines }: Shipment, signal: AbortSignal): Promise<Sent> {
     let recorded: Sent | undefined;
     for (let rest = lines, batch = this.#nextOf(rest); ; ) {
       const answer = await this.#insert(batch, signal);
@@ -193,10 +193,10 @@ function readPosition(body: string): Found {
   const seq = Number(digits);
   const at = seq === 0 ? START : positionOf({ seq, id });
   if (at === undefined) {
-    return { kind: 'stopped', why: 'not understood', reason: `answers ${quote(body)} when asked; check the URL` };
+    return { kind: 'stopped', why: 'not understood', reason: `answers ${quoteAnswer(body)} when asked; check the URL` };
   }
   if (isOlder(version, '24.8')) {
-    return notSetUp(`is version ${quote(version)}; inserts that are stored once need 24.8 or later`);
+    return notSetUp(`is version ${quoteAnswer(version)}; inserts that are stored once need 24.8 or later`);
   }
   return { kind: 'at', ...at };
 }

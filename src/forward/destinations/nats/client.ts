@@ -22,7 +22,7 @@ export class NatsFailure extends Error {
 
 export type ConnectOptions = Opening & Secrets & EngineHost & Pick<EngineUrl, 'scheme'>;
 
-export class Connection {
+export class NatsConnection {
   readonly #options: ConnectOptions;
   readonly #inbox = `_INBOX.${randomBytes(12).toString('base64url')}`;
   #requests = 0;
@@ -47,8 +47,8 @@ export class Connection {
   }
 
   /** @returns a connection whose login was accepted @throws NatsFailure */
-  static async open(options: ConnectOptions, signal: AbortSignal): Promise<Connection> {
-    const connection = new Connection(options);
+  static async open(options: ConnectOptions, signal: AbortSignal): Promise<NatsConnection> {
+    const connection = new NatsConnection(options);
     await connection.#next(({ verb }) => verb === 'INFO' || undefined, signal, 'begin as NATS does');
     if (options.scheme === 'nats+tls' || connection.info['tls_required'] === true) connection.#secure();
     else connection.#logIn(false);

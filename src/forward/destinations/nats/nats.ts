@@ -9,9 +9,9 @@ import { type Line, linesBefore } from '../../../journal/look/reading.ts';
 import { type Position, START } from '../../position.ts';
 import { isOlder, notSent, positionOf, readObject, recordedUpTo, type Said } from '../answers.ts';
 import { Credentials } from '../credentials.ts';
-import type { Again, AskableDestination, Asked, Batch, Opening, Sent, Stopped } from '../destination.ts';
+import type { Again, AskableDestination, Asked, Opening, Sent, Shipment, Stopped } from '../destination.ts';
 import { type EngineUrl, engineUrlOf } from '../engine-url.ts';
-import { Connection, NatsFailure } from './client.ts';
+import { NatsConnection, NatsFailure } from './client.ts';
 import { publish } from './protocol.ts';
 
 /** @returns a stream, not connected yet. @throws TypeError if `to` is no URL of an engine */
@@ -26,7 +26,7 @@ class NatsStream implements AskableDestination {
   readonly #subject: string;
   /** Those that the stream is to take: of one deployment, if its name has that of the deployment, else of all. */
   readonly #subjects: string;
-  #connection: Connection | undefined;
+  #connection: NatsConnection | undefined;
   /** Of all batches, so that none is garbage. One has left before the next: it, or an ask after it, was answered, or its connection closed. */
   readonly #buffer: Buffer;
   /** Bytes of a message with its headers that the stream takes. */
@@ -53,7 +53,7 @@ class NatsStream implements AskableDestination {
     return this.#attempt(async () => ({ kind: 'at', ...(await this.#ask(signal)) }), signal);
   }
 
-  send({ lines }: Batch, signal: AbortSignal): Promise<Sent> {
+  send({ lines }: Shipment, signal: AbortSignal): Promise<Sent> {
     return this.#attempt(() => this.#send(lines, signal), signal);
   }
 
@@ -89,7 +89,7 @@ class NatsStream implements AskableDestination {
     this.#connection = undefined;
     const { hosts, scheme } = this.#url;
     const login = { ...this.#opening, ...(await this.#credentials.read(signal)), scheme };
-    this.#connection = await Connection.open({ ...login, ...hosts[this.#failures % hosts.length]! }, signal);
+    this.#connection = await NatsConnection.open({ ...login, ...hosts[this.#failures % hosts.length]! }, signal);
     const version = this.#connection.quoted(`${this.#connection.info['version']}`);
     if (isOlder(version, '2.12'))
       throw new NatsFailure(`is version ${version}, which has no atomic batches; 2.12 has them`, 'not set up');
