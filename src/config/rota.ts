@@ -12,7 +12,7 @@ export interface RotaOptions {
 /** Has no timer while it has no look. */
 export class Rota {
   readonly #options: RotaOptions;
-  /** The one that was taken longest ago is the first. */
+  /** The first look is the one that was taken longest ago. */
   readonly #looks = new Set<Look>();
   #timer: NodeJS.Timeout | undefined;
   #turning: Promise<void> | undefined;

@@ -15,7 +15,8 @@ export interface Column {
 
 /**
  * A table that is printed in pages, before the last row is known. A column becomes wider when a later page needs it, and the rows
- * from there on are aligned with each other. Rows that can be read twice are passed to `widen` first, so that all are aligned. On a terminal that is too narrow each value has its own line.
+ * from there on are aligned with each other. Rows that can be read twice are passed to `widen` first, so that all are aligned. On a
+ * terminal that is too narrow each value has its own line.
  */
 export class Table {
   readonly #columns: readonly Column[];

@@ -28,8 +28,8 @@ import type { AssetQuery, FollowOptions, JournalSource, JournalSources } from '.
 /**
  * Opens the journal of a service and runs `act`, like `withLocalJournals` for a folder. Failures are reported on standard error.
  * @param follow if given, requests are retried until the signal aborts
- * @returns 0 if all was read, 1 if the service refuses or sends something other than a journal, 2 for a wrong URL or token file, 5 for one that does not
- *   answer, 75 if it was unavailable
+ * @returns 0 if all was read, 1 if the service refuses or sends something other than a journal, 2 for a wrong URL or token file,
+ *   5 if the token file cannot be read now, 75 if it was unavailable
  */
 export async function withServiceJournal(
   values: ServiceOptions,
@@ -223,7 +223,7 @@ class RemoteJournal implements JournalSource {
       for await (const chunk of this.#cut(opened.chunks, add, limits.assetLineBytesMax)) {
         bytes += chunk.length;
         if (bytes <= limits.lineBytesMax || some.length === 0) continue;
-        yield some; // to hold little memory, also if the assets have thousands of checks
+        yield some; // a part at a time, since an asset can have thousands of checks
         some = [];
         bytes = 0;
       }

@@ -28,8 +28,8 @@ export interface KindTraits {
   /** What says how far the destination is: it says so itself when it is asked, or the cursor is the only record. */
   readonly truth: 'destination' | 'cursor';
   /**
-   * Whether the destination is another assetlog. It never forgets an event of a journal, is told in the next request which events are
-   * lost, and lists its journals by when it heard of them; and events gather for `lingerMs`, for one request instead of many.
+   * Whether the destination is another assetlog. It never forgets an event of a journal, learns of lost events from the next request,
+   * and lists its journals by their last requests. Events gather for `lingerMs`, for one request instead of many.
    */
   readonly isHub: boolean;
   /**
