@@ -70,21 +70,17 @@ export class Followers {
     this.#notices = notices;
   }
 
-  opened(lastSeq: number): void {
-    for (const one of this.#all) this.#tell(one, one.opened, lastSeq);
-  }
-
-  /** @throws Defect */
-  committed(batch: Committed): void {
-    for (const one of this.#all) this.#tell(one, one.committed, batch);
-  }
-
-  rotated(closed: Segment): void {
-    for (const one of this.#all) this.#tell(one, one.rotated, closed);
-  }
-
-  removed(lastSeq: number): void {
-    for (const one of this.#all) this.#tell(one, one.removed, lastSeq);
+  /** Tells each a fact that it does not wait for. @throws Defect */
+  tell<Name extends FactName>(name: Name, fact: FactOf<Name>): void {
+    for (const one of this.#all) {
+      const hear = one[name] as ((fact: FactOf<Name>) => void) | undefined;
+      try {
+        hear?.call(one, fact);
+      } catch (error) {
+        if (error instanceof Defect) throw error;
+        logThrown(error, this.#notices);
+      }
+    }
   }
 
   /** Asks one after the other. @throws the first error */
@@ -96,16 +92,14 @@ export class Followers {
   async closing(lastSeq: number): Promise<void> {
     for (const one of this.#all) await one.closing?.(lastSeq);
   }
+}
 
-  /** An exception is no failure of the disk, and must not prevent what follows. */
-  #tell<Fact>(one: Follower, hear: ((fact: Fact) => void) | undefined, fact: Fact): void {
-    try {
-      hear?.call(one, fact);
-    } catch (error) {
-      if (error instanceof Defect) throw error;
-      this.#notices.error('a callback of the journal failed; this is a defect of the service', {
-        problem: String((error as Error)?.stack ?? error),
-      });
-    }
-  }
+type FactName = 'opened' | 'committed' | 'rotated' | 'removed';
+type FactOf<Name extends FactName> = Parameters<Required<Follower>[Name]>[0];
+
+/** Logs what a callback of a journal threw. It is no failure of the disk, and must not prevent the other callbacks. */
+export function logThrown(error: unknown, notices: Pick<Notices, 'error'>): void {
+  notices.error('a callback of the journal failed; this is a defect of the service', {
+    problem: String((error as Error)?.stack ?? error),
+  });
 }

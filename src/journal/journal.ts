@@ -12,7 +12,7 @@ import { type JournalFigures, Metrics } from '../telemetry/metrics.ts';
 import { appendBatch, checkUntouched, explainFailure, freshLines, NotEncoded, NotWritten, tryWrite } from './append.ts';
 import { Clock } from './clock.ts';
 import { describe, lacksDescriptors, SyncError } from './disk.ts';
-import { Followers } from './follower.ts';
+import { Followers, logThrown } from './follower.ts';
 import { KeyedReports } from './keys/idempotency.ts';
 import { JournalKeys } from './keys/keys.ts';
 import { type EncodeBuffer, SEQ_MAX } from './line/record.ts';
@@ -118,7 +118,7 @@ export class Journal implements JournalFigures {
     this.#options.notices.info('journal open', { file: segment.file.name, next_seq: segment.chain.seq });
     this.#continueAt(segment);
     this.#metrics.journals.add(this);
-    this.#followers.opened(segment.chain.seq - 1);
+    this.#followers.tell('opened', segment.chain.seq - 1);
     this.#retention.start();
     const refusal = this.#retention.refusal;
     if (refusal !== undefined) this.#refuseQueue(refusal);
@@ -393,7 +393,7 @@ export class Journal implements JournalFigures {
         this.#metrics.wrote(lines.length, after.bytes - segment.bytes, performance.now() - startedMs);
       this.#continueAfterWrite(after);
       const fresh = freshLines(this.#encodeBuffer, after, segment.bytes);
-      this.#followers.committed({ entries, lines, time, before: segment, after, fresh });
+      this.#followers.tell('committed', { entries, lines, time, before: segment, after, fresh });
       return recorded;
     } catch (error) {
       if (error instanceof NotEncoded) return this.#refuseUnencoded(error);
@@ -417,7 +417,7 @@ export class Journal implements JournalFigures {
     this.files += 1;
     await full.file.close();
     notices.info('segment closed', { file: full.file.name, next: file.name });
-    this.#followers.rotated(full);
+    this.#followers.tell('rotated', full);
     this.#retention.run();
   }
 
@@ -467,14 +467,12 @@ export class Journal implements JournalFigures {
     if (isUsedUp) this.#options.notices.error(USED_UP.reason);
   }
 
-  /** Runs a callback. An exception is only logged: it is no failure of the disk, and must not prevent the other callbacks. */
+  /** Runs a callback. An exception is only logged. */
   #callSafely<Values extends unknown[]>(callback: ((...values: Values) => void) | undefined, ...values: Values): void {
     try {
       callback?.(...values);
     } catch (error) {
-      this.#options.notices.error('a callback of the journal failed; this is a defect of the service', {
-        problem: String((error as Error)?.stack ?? error),
-      });
+      logThrown(error, this.#options.notices);
     }
   }
 

@@ -28,7 +28,7 @@ export interface RetentionOptions {
   readonly retain?: Retain;
   readonly limits: Limits;
   readonly notices: Notices;
-  readonly followers?: Pick<Followers, 'removing' | 'removed'>;
+  readonly followers?: Pick<Followers, 'removing' | 'tell'>;
   /** See `JournalOptions.heldBack`. */
   readonly heldBack?: (() => HeldBack | undefined) | undefined;
 }
@@ -192,7 +192,7 @@ export class Retention {
     // An existing marker might be from a run that was interrupted before the marker was durable.
     if (names.includes(marker)) await this.#syncFolder();
     else await this.#mark(marker, stale);
-    this.#options.followers?.removed(last);
+    this.#options.followers?.tell('removed', last);
     for (const fields of files) {
       if (this.#isStopped) return;
       const { file } = fields;

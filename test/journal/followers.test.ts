@@ -189,10 +189,10 @@ test('each follower hears a fact before the next one, whatever another one throw
       createNotices('error', false, (line) => void notices.push(line)),
     );
     return {
-      opened: () => all.opened(1),
-      committed: () => all.committed({} as Committed),
-      rotated: () => all.rotated({} as Segment),
-      removed: () => all.removed(1),
+      opened: () => all.tell('opened', 1),
+      committed: () => all.tell('committed', {} as Committed),
+      rotated: () => all.tell('rotated', {} as Segment),
+      removed: () => all.tell('removed', 1),
     };
   };
   for (const [name, fact] of Object.entries(tell(new Error('one fails')))) {

@@ -164,7 +164,7 @@ test('a marker between the files of a restored backup is about its own events al
   const held = restored();
   const own = {
     heldBack: () => ({ fromSeq: 1, reason: 'not received yet' }),
-    followers: { removing: () => assert.fail('nothing is removed'), removed: () => {} },
+    followers: { removing: () => assert.fail('nothing is removed'), tell: () => {} },
   };
   for (let run = 1; run <= 3; run += 1) {
     const options = { disk: held, retain: { retainBytes: 1 }, limits: standardLimits, notices: quiet, ...own };

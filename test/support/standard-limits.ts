@@ -32,6 +32,11 @@ export const lockFolder = (folder: string, system?: Platform) => lock.lockFolder
 
 export const askHolder = (folder: string) => protocol.askHolder(folder, limits);
 
-export const holderOf = (folder: string) => protocol.holderOf(folder, limits);
+/** @returns the pid that the locks of a folder say, undefined if none says it; undefined in place of all if no process has the folder */
+export async function holderOf(folder: string): Promise<{ readonly pid: number | undefined } | undefined> {
+  const states = (await protocol.askAll(folder, limits)).flatMap(({ state }) => state ?? []);
+  const pid = states.map((state) => Number(state.split(' ')[1])).find((one) => one > 0);
+  return states.length === 0 ? undefined : { pid };
+}
 
 export const pollProgress = (folder: string) => progress.pollProgress(folder, limits);

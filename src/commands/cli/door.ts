@@ -2,7 +2,7 @@
 
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
-import type { DestinationStatus } from '../../forward/pipe/status.ts';
+import type { Served } from '../../forward/pipe/status.ts';
 import type { Disk } from '../../journal/disk.ts';
 import { InUseError } from '../../journal/lock/lock.ts';
 import { type Told, tell } from '../../journal/lock/tell.ts';
@@ -30,10 +30,11 @@ export async function throughService<What extends keyof DoorAnswers, Alone = Doo
   });
 }
 
-/** @returns the destinations of a running service as they are now; undefined if it does not say it: the files are all there is then */
-export async function askStatuses(disk: Disk): Promise<readonly DestinationStatus[] | undefined> {
+/** @returns what the service that has a folder says of its destinations at this moment */
+export async function askServed(disk: Disk): Promise<Served> {
   const told = await tell(disk, { do: 'forward status' } satisfies DoorRequest, limits).catch(() => undefined);
-  return told?.kind === 'answered' ? (JSON.parse(told.answer).done ?? undefined) : undefined;
+  if (told?.kind === 'nobody') return undefined;
+  return (told?.kind === 'answered' && JSON.parse(told.answer).done) || 'unsaid';
 }
 
 async function askService(disk: Disk, request: DoorRequest): Promise<Told> {

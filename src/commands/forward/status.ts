@@ -5,11 +5,10 @@ import { limits } from '../../config/limits.ts';
 import { inLargestUnit } from '../../event/moment.ts';
 import { type DestinationStatus, readStatus } from '../../forward/pipe/status.ts';
 import type { Disk } from '../../journal/disk.ts';
-import { holderOf } from '../../journal/lock/protocol.ts';
 import { printable, shellWord } from '../../telemetry/printable.ts';
 import { type Output, refuse } from '../cli/command.ts';
 import type { DeploymentFolder, FolderWithJournal } from '../cli/data-folder.ts';
-import { askStatuses } from '../cli/door.ts';
+import { askServed } from '../cli/door.ts';
 import { type Column, minuteOf, PIPE_COLUMNS, Table } from '../cli/table.ts';
 
 /**
@@ -42,22 +41,15 @@ async function readAll(found: FolderWithJournal): Promise<ShownDestination[]> {
     found.kind === 'journal' ? [{ name: null, disk: found.disk }] : found.deployments;
   const all: ShownDestination[] = [];
   for (const { name, disk } of journals) {
-    const isHeld = (await holderOf(disk.folder, limits)) !== undefined;
-    const served = isHeld ? ((await askStatuses(disk)) ?? 'unsaid') : undefined;
-    const statuses = await readStatus(disk, name, served, limits);
+    const statuses = await readStatus(disk, name, await askServed(disk), limits);
     all.push(...statuses.map((status) => ({ status, folder: disk.folder })));
   }
   return all;
 }
 
-/** Whether a service forwards to the destination, or tries to. */
-export function isServed({ state }: Pick<DestinationStatus, 'state'>): boolean {
-  return !state.startsWith('not ');
-}
-
 /** Whether the operator has nothing to do. If a destination does not answer, forwarding continues as soon as it does. */
-function isWell(status: DestinationStatus): boolean {
-  return isServed(status) && status.state !== 'stopped';
+function isWell({ state }: DestinationStatus): boolean {
+  return state !== 'stopped' && !state.startsWith('not ');
 }
 
 const columns: readonly Column[] = [

@@ -184,8 +184,10 @@ function openHubFiles(disk: Disk): { readonly sources: Sources; readonly sightin
 export async function forgetSource(disk: Disk, id: string): Promise<boolean> {
   const { sources, sightings } = openHubFiles(disk);
   const wasKnown = await sources.remove(id, await lastSeqIn(disk));
-  await sightings.load();
-  await sightings.remove(id);
+  if (wasKnown) {
+    await sightings.load();
+    await sightings.remove(id);
+  }
   return wasKnown;
 }
 

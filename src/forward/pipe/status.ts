@@ -108,7 +108,7 @@ export type WrittenStatus = Pick<
   'to' | 'kind' | 'state' | 'why' | 'reason' | 'since' | 'next_try' | 'last_success' | 'last_error'
 >;
 
-export function writtenOf(status: DestinationStatus): WrittenStatus {
+function writtenOf(status: DestinationStatus): WrittenStatus {
   const { to, kind, state, why, reason, since, next_try, last_success, last_error } = status;
   return { to, kind, state, why, reason, since, next_try, last_success, last_error };
 }

@@ -182,22 +182,6 @@ export async function askHolder(folder: string, limits: AskLimits): Promise<Dura
   return Number.isSafeInteger(seq) && seq > 0 ? { kind: 'before', seq } : { kind: 'unsaid' };
 }
 
-/** A process that holds the lock of a folder; `pid` is undefined if the process does not answer. */
-export interface Holder {
-  readonly pid: number | undefined;
-}
-
-/**
- * Finds the live process that holds or is about to hold the lock of the folder. Changes nothing in the folder. A missing folder
- * has no holder.
- * @throws the error of a system call
- */
-export async function holderOf(folder: string, limits: AskLimits): Promise<Holder | undefined> {
-  const answers = (await askAll(folder, limits)).flatMap(({ state }) => state ?? []);
-  const pid = answers.map((answer) => Number(answer.split(' ')[1])).find((pid) => pid > 0);
-  return answers.length === 0 ? undefined : { pid };
-}
-
 /** What a process says of its lock, and answers to a request. */
 export interface HolderSaid {
   /** Such as `held 4711 12⏎`; `held` after the timeout; undefined if the process has ended or cannot be asked. */
