@@ -142,8 +142,6 @@ export const limits = {
   /** Time for which a hook may fail with an event until the event is given up, and hooks in a row that post an event. */
   hookFailingMs: 300_000,
   hooksPassedMax: 3,
-  /** Events closed by one letter, if they were named as removed and arrive one after the other. */
-  forwardTakenMax: 100,
   /** Bytes of the dead letters of one destination of one journal, and their largest share of `--retain-bytes`. */
   deadLetterBytesMax: 64 * MIB,
   deadLetterRetainPercent: 25,

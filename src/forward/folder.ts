@@ -15,6 +15,11 @@ export async function readNames(disk: Pick<ReadableDisk, 'list'>): Promise<strin
   return [...new Set(found.map(([, one, other, dead]) => one ?? other ?? dead ?? ''))].sort();
 }
 
+/** @returns the first seq of the journal's first file; 1 without a file. @throws the error of a system call */
+export async function readFirstSeq(disk: Pick<ReadableDisk, 'list'>): Promise<number> {
+  return contentsOf(await disk.list()).segments[0]?.firstSeq ?? 1;
+}
+
 /** @returns the seq of the last whole line; 0 of a journal without events */
 export async function readLastSeq(disk: ReadableDisk, limits: Limits): Promise<number> {
   const segment = contentsOf(await disk.list()).segments.at(-1);

@@ -7,7 +7,7 @@ import { Checks } from '../config/checks.ts';
 import type { Config } from '../config/config.ts';
 import type { WatchedFile } from '../config/watched-file.ts';
 import { type Disk, describe } from '../journal/disk.ts';
-import type { HeldBack } from '../journal/follower.ts';
+import type { Follower, HeldBack } from '../journal/follower.ts';
 import type { ForwardFigures } from '../telemetry/metrics.ts';
 import { Acks } from './acks.ts';
 import { kindOf, traitsOf } from './destinations/kinds.ts';
@@ -17,7 +17,6 @@ import type { KnownAssets } from './pipe/alarms.ts';
 import type { Pipe } from './pipe/pipe.ts';
 import type { ForwardedJournal, ForwardingParts } from './pipe/sender.ts';
 import { pipeStates } from './pipe/status.ts';
-import type { SeqRange } from './position.ts';
 import type { Deployment, DestinationSettings } from './settings.ts';
 import {
   ackProblem,
@@ -164,12 +163,12 @@ export class Forwarder {
     return found;
   }
 
-  /**
-   * Like `Follower.removing`: each destination that has not confirmed all of the events gets a dead letter that names them.
-   * @throws NotRemovableError
-   */
-  async removing(deployment: Deployment, gone: SeqRange): Promise<void> {
-    for (const pipe of this.#journalPipes.get(deployment)?.pipes.values() ?? []) await pipe.removing(gone);
+  /** @returns the follower of a journal; its destinations can change later */
+  followerOf(deployment: Deployment): Follower {
+    return {
+      removing: async (_, firstSeq) => this.#journalPipes.get(deployment)?.removing(firstSeq),
+      removed: (lastSeq) => this.#journalPipes.get(deployment)?.removed(lastSeq),
+    };
   }
 
   /** The ids of the journals that the events of a journal go to, as far as its destinations have said: what a hub replies to its senders. */
@@ -270,7 +269,7 @@ export class Forwarder {
     this.#isClosed = true;
     this.#checks.stop();
     this.#file?.stop();
-    // They stay in the map: retention ends later, and still names what it removes in their dead letters.
+    // They stay in the map: retention ends later, and still has their cursors made durable.
     await Promise.all([...this.#pipes()].map((pipe) => pipe.close()));
     await this.#ended();
   }

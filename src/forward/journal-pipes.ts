@@ -53,10 +53,27 @@ export class JournalPipes {
     for (const [name, settings] of wanted) {
       if (this.pipes.has(name)) continue;
       const ledger = this.#ledgerOf(name);
-      const own = { settings, after, ledger, ack: name === config.ack ? ack : undefined };
+      const firstSeq = () => this.#firstSeq;
+      const own = { settings, firstSeq, after, ledger, ack: name === config.ack ? ack : undefined };
       if (own.ack !== undefined) own.ack.ledger = ledger;
       this.pipes.set(name, new Pipe({ ...shared, ...own }));
     }
+  }
+
+  /** Like `Follower.removing`. @throws the error of a system call */
+  async removing(firstSeq: number): Promise<void> {
+    for (const pipe of this.pipes.values()) await pipe.removing(firstSeq);
+  }
+
+  /** Like `Follower.removed`. */
+  removed(last: number): void {
+    const gone = { first: this.#firstSeq, last };
+    this.#segments = this.#segments.filter(({ firstSeq }) => firstSeq > last);
+    for (const pipe of this.pipes.values()) pipe.removed(gone);
+  }
+
+  get #firstSeq(): number {
+    return this.#segments[0]?.firstSeq ?? 1;
   }
 
   /** Resolves when the pipes that were to end have ended. */

@@ -20,7 +20,6 @@ export interface Follower {
   /**
    * Files with the events from `firstSeq` to `lastSeq` are to be removed, also before the journal is open. They go after all followers
    * have resolved. If one rejects they stay, and a later run asks again; after a crash it can ask again for the same.
-   * @throws NotRemovableError if reports must be refused as well, as for events that are held back
    */
   removing?(lastSeq: number, firstSeq: number): Promise<void>;
   /** The marker of the removal is durable, and the files go now. */
@@ -49,9 +48,6 @@ export interface FreshLines {
   readonly byte: number;
   readonly bytes: Buffer;
 }
-
-/** The files stay, and reports are refused with the message, until a later call of `removing` resolves. */
-export class NotRemovableError extends Error {}
 
 /** Events that must not be removed yet. */
 export interface HeldBack {

@@ -15,7 +15,7 @@ import type { Limits } from '../config/limits.ts';
 import type { Notices } from '../telemetry/log.ts';
 import { type Disk, isFull, SyncError } from './disk.ts';
 import { clearName, readBytes } from './file-io.ts';
-import { type Followers, type HeldBack, NotRemovableError } from './follower.ts';
+import type { Followers, HeldBack } from './follower.ts';
 import { readTime, TIME_HEAD_BYTES } from './line/members.ts';
 import { lastLine } from './open/scan.ts';
 import { beforeGone, type Contents, contentsOf, goneName, goneRange, sidecarFirstSeq } from './segments.ts';
@@ -174,7 +174,7 @@ export class Retention {
   async #removeOld(): Promise<void> {
     this.#isDue = false;
     if (this.#isStopped) return;
-    const { disk, notices } = this.#options;
+    const { disk, notices, followers } = this.#options;
     const names = await disk.list();
     const contents = contentsOf(names);
     const { clearedSeq } = contents;
@@ -186,13 +186,13 @@ export class Retention {
     const stale = names.filter(isStale);
     // A sidecar might have been written after an earlier run had removed its file.
     const sidecars = names.filter((name) => name.endsWith('.idx') && (sidecarFirstSeq(name) ?? last + 1) <= last);
-    if (last === clearedSeq) this.#refuse(refusal);
-    else if (!(await this.#prepareRemoval(Math.max(clearedSeq + 1, files[0]!.first_seq), last, refusal))) return;
+    this.#refuse(refusal);
+    if (last > clearedSeq) await followers?.removing(last, Math.max(clearedSeq + 1, files[0]!.first_seq));
     if (files.length + stale.length + sidecars.length === 0) return;
     // An existing marker might be from a run that was interrupted before the marker was durable.
     if (names.includes(marker)) await this.#syncFolder();
     else await this.#mark(marker, stale);
-    this.#options.followers?.tell('removed', last);
+    followers?.tell('removed', last);
     for (const fields of files) {
       if (this.#isStopped) return;
       const { file } = fields;
@@ -207,21 +207,6 @@ export class Retention {
     }
     for (const name of [...stale, ...sidecars]) await clearName(disk, name);
     await this.#syncFolder();
-  }
-
-  /** @param refusal why reports are refused even if the files are removed @returns whether the files may be removed */
-  async #prepareRemoval(firstSeq: number, lastSeq: number, refusal: string | undefined): Promise<boolean> {
-    let reason = refusal;
-    try {
-      await this.#options.followers?.removing(lastSeq, firstSeq);
-      return true;
-    } catch (error) {
-      if (!(error instanceof NotRemovableError)) throw error;
-      reason = error.message;
-      return false;
-    } finally {
-      this.#refuse(reason);
-    }
   }
 
   /** @param stale the markers of earlier runs; a renamed marker is removed from the array */

@@ -6,8 +6,8 @@
  * | opened | – | wakes readers | reads on | remembers the seq | – |
  * | committed | adds, or a Defect | wakes readers | adds | – | – |
  * | rotated | writes a sidecar | – | writes its file if much is new | writes its file | – |
- * | removing | – | – | its file has the events | its file has the events | letters name what they lack |
- * | removed | forgets | – | – | – | – |
+ * | removing | – | – | its file has the events | its file has the events | their cursors are durable |
+ * | removed | forgets | – | – | – | say what they lack |
  * | closing | – | – | writes its file | writes its file | – |
  */
 

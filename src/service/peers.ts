@@ -69,10 +69,8 @@ export class Peers {
 
   /** @returns the followers of a journal: what this one receives, and what it sends. Call before each opening of the journal */
   followersOf(deployment: string | undefined): readonly Follower[] {
-    const destinations: Follower = {
-      removing: async (last, first) => this.#forwarding?.removing(deployment, { first, last }),
-    };
-    return [this.hub.followerOf(deployment), destinations];
+    const own = this.hub.followerOf(deployment);
+    return this.#forwarding === undefined ? [own] : [own, this.#forwarding.followerOf(deployment)];
   }
 
   /** For `JournalOptions.heldBack`. */

@@ -194,6 +194,7 @@ export function createPipe(
     settings,
     disk,
     progress,
+    firstSeq: () => contentsOf(disk.names()).segments[0]?.firstSeq ?? 1,
     source,
     openAs,
     assets,

@@ -9,8 +9,10 @@
  * crash takes of it has to change nothing: it is saved before retention removes what it passes, and before it says less, another kind,
  * or for the first time that the hub took an event.
  *
- * A ledger outlives its pipe: a destination whose settings change gets a new pipe and keeps its ledger, and retention names what it
- * removes also after forwarding has ended.
+ * What a destination lost is what lies between its position and the first event of the journal, so retention only has the cursor made
+ * durable before it removes events. A dead letter names what is lost when the destination is reached.
+ *
+ * A ledger outlives its pipe: a destination whose settings change gets a new pipe and keeps its ledger.
  */
 
 import { Defect } from '../../config/defect.ts';
@@ -22,7 +24,7 @@ import type { Notices } from '../../telemetry/log.ts';
 import { type DestinationKind, type KindTraits, kindOf, traitsOf } from '../destinations/kinds.ts';
 import type { Position, SeqRange } from '../position.ts';
 import type { DestinationSettings } from '../settings.ts';
-import { Cursor, type CursorState, type CursorValue, readCursor, storedUrl } from './cursor.ts';
+import { Cursor, type CursorValue, readCursor, storedUrl } from './cursor.ts';
 import type { DeadLetter, Outcome } from './letter.ts';
 import { DeadLetters } from './letters.ts';
 
@@ -33,7 +35,7 @@ export interface LedgerOptions {
   readonly name: string;
   /** How large the file of the dead letters may become: see `LetterLimits`. */
   readonly letterBytesMax: number;
-  readonly limits: Pick<Limits, 'lineBytesMax' | 'forwardTakenMax' | 'forwardSaveMs'>;
+  readonly limits: Pick<Limits, 'lineBytesMax' | 'forwardSaveMs'>;
   /** With the name of the destination. */
   readonly notices: Notices;
 }
@@ -69,14 +71,8 @@ export class Ledger {
   /** What the file of the cursor says, and when it was saved; undefined until the cursor is known. */
   #saved: CursorValue | undefined;
   #savedMs = Number.NEGATIVE_INFINITY;
-  /** Whether the destination has said how far it is since the ledger was opened. */
-  #isHeard = false;
-  /** As the cursor on the disk had it before it was opened. */
-  #foundSeq = 0;
-  /** Events that the destination took, the last ones, and whose letters about their removal might still be open. */
-  #taken: SeqRange | undefined;
-  /** Ranges that retention named before the destination was heard: it might have them. */
-  #namedBlindly: SeqRange[] = [];
+  /** As the cursor on the disk had it before it was opened; undefined if there was none. */
+  #foundSeq: number | undefined;
 
   constructor(options: LedgerOptions) {
     this.#options = options;
@@ -89,13 +85,19 @@ export class Ledger {
 
   /** The first seq that the destination might still need, by its own answers or the cursor on the disk; 1 until the cursor is known. */
   get floorSeq(): number {
-    if (this.#saved === undefined) return this.#foundSeq + 1;
+    if (this.#saved === undefined) return (this.#foundSeq ?? 0) + 1;
     return (this.#isCache ? this.#value : this.#saved).seq + 1;
   }
 
   /** The last seq that is settled, as far as it is known. */
   get seq(): number {
-    return this.isKnown ? this.#value.seq : this.#foundSeq;
+    return this.isKnown ? this.#value.seq : (this.#foundSeq ?? 0);
+  }
+
+  /** The last seq that is settled or named; of a destination that is new or has lost its cursor none is known to be missing. */
+  get namedOrSettledSeq(): number {
+    if (this.isKnown) return Math.max(this.#value.seq, this.namedSeq);
+    return this.#foundSeq ?? Number.POSITIVE_INFINITY;
   }
 
   /** Whether it is known how far the destination is. */
@@ -142,7 +144,6 @@ export class Ledger {
     const opened = await Cursor.open(disk, name);
     this.#cursor = opened.cursor;
     this.#saved = undefined;
-    this.#isHeard = false;
     this.doubts.clear();
     this.namedSeq = 0;
     this.lostReason = opened.kind === 'lost' ? opened.reason : undefined;
@@ -230,10 +231,9 @@ export class Ledger {
     return { ...this.#value, sending: isSending ? sending : undefined };
   }
 
-  /** Saves how far the destination is, and closes the letters about events that it has. @throws the error of a system call */
-  async save(): Promise<void> {
-    await this.#cache(this.#settled);
-    await this.#closeTaken();
+  /** Saves how far the destination is; of a hub only what a crash may not take. @throws the error of a system call */
+  save(): Promise<void> {
+    return this.#cache(this.#settled);
   }
 
   /** The destination has answered as one of this kind; undefined if that is open again. @throws the error of a system call */
@@ -241,10 +241,7 @@ export class Ledger {
     return this.#save({ ...this.#settled, kind });
   }
 
-  /**
-   * The destination has said how far it is: saves that, and closes the letters of retention about events that it has.
-   * @throws the error of a system call
-   */
+  /** The destination has said how far it is: saves that. @throws the error of a system call */
   moveTo({ seq, id }: Position): Promise<void> {
     return this.#mutex.run(async () => {
       const { sending = 0, ...value } = this.#value;
@@ -252,11 +249,6 @@ export class Ledger {
       const isSentAgain = value.seq <= seq && seq < sending;
       const at = seq === value.seq ? {} : { seq, id };
       await this.#save({ ...value, ...at, kind: this.kind, sending: isSentAgain ? sending : undefined });
-      for (const { first, last } of this.#namedBlindly) {
-        if (first <= seq) await this.#letters!.closeTaken({ first, last: Math.min(last, seq) });
-      }
-      this.#namedBlindly = [];
-      this.#isHeard = true;
       // A power cut might have taken the cursor back: what was refused after this position has a letter already.
       if (value.seq < seq) this.namedSeq = Math.max(this.namedSeq, await this.#letters!.namedAfter(seq));
       if (this.lostReason !== undefined)
@@ -289,7 +281,6 @@ export class Ledger {
     const isAsked = this.traits.truth === 'destination';
     switch (step.kind) {
       case 'recorded':
-        await this.confirmed({ first: step.lines[0]!.seq, last: last.seq });
         if (step.letter !== undefined) await this.#addLetter(step.lines[0]!, step.letter);
         this.#passTo(last);
         if (isAsked) await this.save(); // else with the next request
@@ -299,9 +290,7 @@ export class Ledger {
         this.#passLost(last);
         break;
       case 'gap':
-        // Retention has named them before it removed them, unless the service did not have this destination then.
-        if (last.seq > this.namedSeq)
-          await this.#withLetters((letters) => this.#nameGone(letters, step.gone, step.reason));
+        if (last.seq > this.namedSeq) await this.#nameGone(step.gone, step.reason);
         this.#passLost(last);
         break;
       case 'unwanted':
@@ -313,9 +302,9 @@ export class Ledger {
 
   #checkNext(step: Step): void {
     const first = startOf(step);
-    const settledSeq = Math.max(this.#value.seq, this.namedSeq);
-    if (first === undefined || first <= settledSeq + 1) return;
-    throw new Defect(`events ${settledSeq + 1} to ${first - 1} would be passed, and no dead letter names them`);
+    const nextSeq = this.namedOrSettledSeq + 1;
+    if (first === undefined || first <= nextSeq) return;
+    throw new Defect(`events ${nextSeq} to ${first - 1} would be passed, and no dead letter names them`);
   }
 
   /** All up to a position is settled: recorded by the destination, in the dead letters, or unwanted. */
@@ -351,66 +340,20 @@ export class Ledger {
     return this.#letters?.isMissing(range) === true;
   }
 
-  /**
-   * Names the events that retention is about to remove and the destination has not confirmed. A new destination that begins with a
-   * later event gets none of them.
-   * @returns what the destination does not have of the events; undefined if it has them all
-   * @throws as `append`
-   */
-  nameRemoved(
-    gone: SeqRange,
-    reason: string,
-    { begin }: Pick<DestinationSettings, 'begin'>,
-  ): Promise<SeqRange | undefined> {
-    return this.#mutex.run(async () => {
-      const cursor = await this.#durableCursor();
-      if (cursor.kind === 'new' && begin === 'now') return undefined;
-      // Without a cursor, what retention removed before has a letter, or was not promised.
-      const savedSeq = cursor.kind === 'found' ? cursor.value.seq : gone.first - 1;
-      const lackedNow = () => ({ first: Math.max(savedSeq, this.isKnown ? this.#value.seq : 0) + 1, last: gone.last });
-      const lacked = lackedNow();
-      if (lacked.first > lacked.last) return undefined;
-      const named = await this.#nameGone(await this.#openLetters(), lacked, reason);
-      const kind = cursor.kind === 'found' ? cursor.value.kind : undefined;
-      const isTruth = kind !== undefined && traitsOf[kind].truth === 'cursor';
-      if (!isTruth && !this.#isHeard) this.#namedBlindly.push(...named);
-      return lackedNow();
-    });
-  }
-
-  /** @returns the cursor, which no power cut takes back: events that it passes are about to go without a letter */
-  async #durableCursor(): Promise<CursorState> {
+  /** Makes the cursor durable before events go that it passes, also before it is open. @throws the error of a system call */
+  async makeDurable(): Promise<void> {
+    if (this.#cursor !== undefined) return this.#saveNow();
+    if (this.#isSaved) return;
     const { disk, name } = this.#options;
-    const cursor = await readCursor(disk, name);
-    if (this.#cursor !== undefined) await this.#saveNow();
-    else if (cursor.kind === 'found' && !this.#isSaved) await (await Cursor.open(disk, name)).cursor.close();
-    return cursor;
+    const { kind } = await readCursor(disk, name);
+    if (kind === 'found') await (await Cursor.open(disk, name)).cursor.close();
   }
 
-  /** @returns the ranges that had no letter yet */
-  async #nameGone(letters: DeadLetters, gone: SeqRange, reason: string): Promise<readonly SeqRange[]> {
-    const named = await letters.nameRemoved(gone, reason);
-    for (const range of named) this.#options.notices.warn(LOST, { ...range, reason });
-    return named;
-  }
-
-  /**
-   * Closes the dead letters about events that the destination took after all: retention removed them while they were being sent, or a
-   * power cut undid their removal. Consecutive events share one letter.
-   */
-  async confirmed(taken: SeqRange): Promise<void> {
-    const isNext = this.#taken !== undefined && this.#taken.last >= taken.first - 1;
-    if (!isNext) await this.#closeTaken();
-    const { first } = this.#taken ?? taken;
-    this.#taken = { first, last: taken.last };
-    const isLong = taken.last + 1 - first >= this.#options.limits.forwardTakenMax;
-    if (isLong || !this.#letters!.isRemoved(taken.last + 1)) await this.#closeTaken();
-  }
-
-  async #closeTaken(): Promise<void> {
-    const taken = this.#taken;
-    if (taken !== undefined) await this.#withLetters((letters) => letters.closeTaken(taken));
-    this.#taken = undefined;
+  #nameGone(gone: SeqRange, reason: string): Promise<void> {
+    return this.#withLetters(async (letters) => {
+      for (const range of await letters.nameRemoved(gone, reason))
+        this.#options.notices.warn(LOST, { ...range, reason });
+    });
   }
 
   /**
@@ -422,7 +365,6 @@ export class Ledger {
     try {
       if (this.#cursor === undefined || this.#saved === undefined) return;
       await this.#save(isSettled ? this.#settled : { ...this.#value, sending: this.#saved.sending });
-      if (isSettled) await this.#closeTaken();
     } finally {
       const cursor = this.#cursor;
       this.#cursor = undefined;

@@ -55,19 +55,6 @@ export class LetterStates {
     return this.in({ first: seq, last: seq })[0];
   }
 
-  /** @returns the parts of a range that open letters name as removed, in order; adjacent ones as one */
-  removedIn({ first, last }: SeqRange): SeqRange[] {
-    const ranges: SeqRange[] = [];
-    for (const state of this.in({ first, last })) {
-      if (state.outcome !== 'removed') continue;
-      const range = { first: Math.max(first, state.first), last: Math.min(last, state.last) };
-      const before = ranges.at(-1);
-      if (before?.last === range.first - 1) ranges[ranges.length - 1] = { first: before.first, last: range.last };
-      else ranges.push(range);
-    }
-    return ranges;
-  }
-
   /** @returns the last seq up to which each event after `seq` has a letter that says that the event is lost; `seq` if there is none */
   namedAfter(seq: number): number {
     let last = seq;

@@ -14,8 +14,8 @@ export interface DeadLetter {
    */
   readonly outcome: 'refused' | 'in doubt' | 'removed' | 'skipped' | 'sent again';
   /**
-   * Of an event in doubt, or of removed ones: the destination took them, and the letter is closed; or nothing more is sent.
-   * Absent in other letters, and in files of programs that did not write it.
+   * Of an event in doubt: the destination took it, and the letter is closed; or nothing more is sent. Absent in other letters, and in
+   * files of programs that did not write it. Earlier programs also wrote `taken` of removed events.
    */
   readonly became?: 'taken' | 'given up' | undefined;
   /** HTTP status of the last reply. */
@@ -74,7 +74,7 @@ export function isNamed(letter: Pick<DeadLetter, 'outcome' | 'became'>): boolean
   return isOpen(letter) || letter.outcome === 'skipped';
 }
 
-/** @returns by how many events a letter changes the number of lost events: below 0 if they were taken after all */
+/** @returns by how many events a letter changes the number of lost events: below 0 if an earlier program noted that they were taken */
 export function lostBy(letter: DeadLetter): number {
   if (letter.outcome !== 'removed') return 0;
   const { first, last } = seqsOf(letter);

@@ -102,11 +102,6 @@ export class DeadLetters {
     return (await this.#durableStates()).namedAfter(seq);
   }
 
-  /** Whether an open letter names an event as removed. */
-  isRemoved(seq: number): boolean {
-    return this.#content.states.removedIn({ first: seq, last: seq }).length > 0;
-  }
-
   /** Whether an open letter is about an event of a range. */
   isMissing(range: SeqRange): boolean {
     return this.#content.states.in(range).some(isOpen);
@@ -119,19 +114,9 @@ export class DeadLetters {
    */
   async nameRemoved(gone: SeqRange, reason: string): Promise<readonly SeqRange[]> {
     const ranges = (await this.#durableStates()).unnamed(gone);
-    for (const range of ranges) await this.append({ time: now(), outcome: 'removed', reason, ...range });
+    for (const range of ranges)
+      await this.append({ time: new Date().toISOString(), outcome: 'removed', reason, ...range });
     return ranges;
-  }
-
-  /**
-   * Closes the letters about removed events, or a part of them, that the destination took after all.
-   * @throws as `append`; it may be called again
-   */
-  async closeTaken(taken: SeqRange): Promise<void> {
-    if (this.#content.states.removedIn(taken).length === 0) return;
-    const reason = 'the destination has them after all';
-    for (const range of (await this.#durableStates()).removedIn(taken))
-      await this.append({ time: now(), outcome: 'removed', became: 'taken', reason, ...range });
   }
 
   /**
@@ -354,10 +339,6 @@ async function* readLines(
 
 async function closing(log: LogFile, act: () => Promise<void>): Promise<void> {
   await act().finally(() => log.close());
-}
-
-function now(): string {
-  return new Date().toISOString();
 }
 
 /**

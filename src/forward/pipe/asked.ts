@@ -6,7 +6,7 @@
 import type { Line } from '../../journal/look/reading.ts';
 import type { Sent } from '../destinations/destination.ts';
 import { kindOf } from '../destinations/kinds.ts';
-import type { Position, SeqRange } from '../position.ts';
+import type { Position } from '../position.ts';
 import type { DestinationSettings } from '../settings.ts';
 import { commandText } from './backlog.ts';
 import { hasSameEvent, stopAtFork, stopAtLostCursor } from './fork.ts';
@@ -17,9 +17,7 @@ export class AskedSending {
   readonly #sender: Sender;
   /** What the destination has. */
   #theirs: Position = { seq: 0, id: null };
-  /** The events of the last request. */
-  #sent: SeqRange = { first: 1, last: 0 };
-  /** The last event of the journal at that time. */
+  /** The last event of the journal at the last request. */
   #lastSeq = 0;
   /** Whether it had no event of the journal when it was asked last, though it had some before. */
   #isEmpty = false;
@@ -76,10 +74,6 @@ export class AskedSending {
       const counts = { had: value.seq, has: theirs.seq };
       notices.warn('the destination has fewer events than it had: they are sent again', counts);
       ledger.namedSeq = Math.min(ledger.namedSeq, seq);
-    }
-    // It might have taken the last request although its answer was lost.
-    if (this.#sent.first <= theirs.seq && theirs.seq <= this.#sent.last) {
-      await ledger.confirmed({ ...this.#sent, last: theirs.seq });
     }
     await backlog.moveTo(seq);
     this.#theirs = { seq: theirs.seq, id: theirs.id };
@@ -158,7 +152,6 @@ export class AskedSending {
     const lost = first > seq + 1 ? { first: seq + 1, last: first - 1 } : undefined;
     // A copy might have sent others meanwhile, to a hub that was restored.
     const after = first === seq + 1 && id !== null ? id : undefined;
-    this.#sent = { first, last };
     this.#lastSeq = lastSeq;
     const sending = this.#sender.request({ lines, lost, after, lastSeq }, isLast);
     void backlog.readAhead(last, lastSeq, bytesMax);

@@ -163,8 +163,7 @@ export class Backlog {
     try {
       const { value: page = [] } = await pages.next();
       if (pages !== this.#pages) return; // it was moved meanwhile
-      const lines = this.#withoutGone(page);
-      this.#lines = this.#lines.length === 0 ? lines : [...this.#lines, ...lines];
+      this.#lines = this.#lines.length === 0 ? page : [...this.#lines, ...page];
     } catch (error) {
       if (pages === this.#pages) await this.moveTo(this.#seq);
       throw error;
@@ -183,17 +182,6 @@ export class Backlog {
     const reading = { filter, seek: true, follow: AbortSignal.abort(), progress: progress(), limits }; // reads once
     for await (const [line] of readJournal(disk, reading, () => {})) if (line !== undefined) return line;
     return undefined;
-  }
-
-  /** Retention removes events, and dead letters name them: they are a gap from now on, also if they are read already. */
-  remove(gone: SeqRange, text: string): void {
-    this.#gone.push({ gone, text, isDamage: false });
-    this.#lines = this.#withoutGone(this.#lines);
-  }
-
-  #withoutGone(lines: readonly Line[]): readonly Line[] {
-    if (this.#gone.length === 0) return lines;
-    return lines.filter(({ seq }) => !this.#gone.some(({ gone }) => gone.first <= seq && seq <= gone.last));
   }
 
   #unreadable(first: number, last: number, text: string): BacklogHead {

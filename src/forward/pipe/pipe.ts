@@ -12,7 +12,6 @@
 
 import { Defect } from '../../config/defect.ts';
 import { describe } from '../../journal/disk.ts';
-import { NotRemovableError } from '../../journal/follower.ts';
 import { type Line, sizeOf } from '../../journal/look/reading.ts';
 import { kindsWith } from '../destinations/kinds.ts';
 import type { Outcome } from '../ledger/letter.ts';
@@ -25,7 +24,7 @@ import { LetterChanges } from './retry.ts';
 import { Sender, type SenderOptions } from './sender.ts';
 import { Stale } from './stale.ts';
 import { ASKING, IDLE, OPENING, type Settling, type State, settle, stop } from './states.ts';
-import { type DestinationStatus, StateFile, statusOf } from './status.ts';
+import { type DestinationStatus, StateFile, statusOf, unnamedBefore } from './status.ts';
 import { count } from './traffic.ts';
 import { TroubleLog } from './trouble.ts';
 
@@ -50,6 +49,8 @@ export class Pipe {
   readonly #trouble: TroubleLog;
   /** The first event of a new destination that begins `now`: what is recorded while the cursor is being made counts as well. */
   readonly #nowSeq: number | undefined;
+  /** The first event of a new destination that begins `first`, if retention was about to remove it before the cursor was made. */
+  #firstSeq: number | undefined;
 
   #running: Promise<void> | undefined;
   #checking: Promise<void> = Promise.resolve();
@@ -89,6 +90,7 @@ export class Pipe {
       last_seq,
       oldest: last_seq === seq ? undefined : this.#oldestTime(),
       letters: ledger.letters,
+      unnamed: unnamedBefore(this.#options.firstSeq(), ledger.namedOrSettledSeq),
       last_success: this.#lastSuccess,
     });
   }
@@ -114,25 +116,19 @@ export class Pipe {
   }
 
   /**
-   * Like `Follower.removing`: names in the dead letters what of it the destination has not confirmed.
-   * @throws NotRemovableError if that is not possible now
+   * Like `Follower.removing`: no power cut may take back that the destination has the events.
+   * @throws the error of a system call
    */
-  async removing(gone: SeqRange): Promise<void> {
-    const { settings, ledger, backlog } = this.sender;
-    const { name, to } = settings;
-    try {
-      const reason = `retention removed them, and ${to} had not confirmed them`;
-      const lacked = await ledger.nameRemoved(gone, reason, settings);
-      if (lacked === undefined) return;
-      // What is on its way is still sent.
-      const first = Math.max(lacked.first, (ledger.value.sending ?? 0) + 1);
-      if (first <= lacked.last) backlog.remove({ first, last: lacked.last }, reason);
-    } catch (error) {
-      const problem = describe(error as Error);
-      throw new NotRemovableError(
-        `the oldest events would be removed, and no dead letter can name them for the destination ${name}: ${problem}`,
-      );
-    }
+  removing(firstSeq: number): Promise<void> {
+    this.#firstSeq ??= firstSeq;
+    return this.sender.ledger.makeDurable();
+  }
+
+  /** Like `Follower.removed`: says what the destination lacks of it. A dead letter names that when the destination is reached. */
+  removed(gone: SeqRange): void {
+    const { ledger, notices } = this.sender;
+    const first = Math.max(gone.first, ledger.namedOrSettledSeq + 1);
+    if (first <= gone.last) notices.warn(REMOVED, { first, last: gone.last });
   }
 
   /** Called about once a second, and once at first. Never rejects. */
@@ -248,7 +244,7 @@ export class Pipe {
     }
     if (closing.aborted) return OPENING;
     const nowSeq = () => this.#nowSeq ?? this.#options.progress.openedSeq(disk.folder) ?? sender.lastSeq + 1;
-    await ledger.open(settings, settings.begin === 'now' ? nowSeq : () => sender.firstSeq());
+    await ledger.open(settings, settings.begin === 'now' ? nowSeq : () => this.#firstSeq ?? sender.firstSeq());
     const { kind, traits } = ledger;
     if (!kindsWith(settings.to).includes(kind)) return this.#stopAtOtherKind();
     const { truth } = traits;
@@ -274,7 +270,7 @@ export class Pipe {
     if (head === undefined) {
       await this.#saveIdle();
       if (backlog.head(0) !== undefined) return IDLE; // the save let the journal be read on; no later event might come
-      if (Math.max(ledger.value.seq, ledger.namedSeq) >= lastSeq) this.#trouble.end();
+      if (ledger.namedOrSettledSeq >= lastSeq) this.#trouble.end();
       this.#changed();
       return (await this.#isQuiet()) ? ASKING : IDLE;
     }
@@ -350,3 +346,6 @@ export class Pipe {
     this.sender.ack?.setStopped(this.status.state === 'stopped');
   }
 }
+
+/** Log message about events that a destination does not get. */
+const REMOVED = 'events are removed that a destination has not confirmed; a dead letter names them when it is reached';

@@ -5,11 +5,11 @@ import type { Limits } from '../../config/limits.ts';
 import type { Disk } from '../../journal/disk.ts';
 import type { Line } from '../../journal/look/reading.ts';
 import type { OwnProgress, Progress } from '../../journal/progress.ts';
-import { contentsOf } from '../../journal/segments.ts';
 import type { Notices } from '../../telemetry/log.ts';
 import type { Ack } from '../acks.ts';
 import type { Destination, Opening, Sent, Shipment } from '../destinations/destination.ts';
 import { type DestinationKind, type KindTraits, traitsOf } from '../destinations/kinds.ts';
+import { readFirstSeq } from '../folder.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Outcome } from '../ledger/letter.ts';
 import type { Deployment, DestinationSettings } from '../settings.ts';
@@ -45,6 +45,8 @@ export interface ForwardedJournal {
 }
 
 export interface SenderOptions extends ForwardingParts, ForwardedJournal {
+  /** @returns the first seq of the journal's first file; 1 until that is known */
+  readonly firstSeq: () => number;
   /** Its `to` is that of the deployment. */
   readonly settings: DestinationSettings;
   /** Of the destination. */
@@ -120,8 +122,8 @@ export class Sender {
   }
 
   /** @returns the first seq of the journal's first file. @throws the error of a system call */
-  async firstSeq(): Promise<number> {
-    return contentsOf(await this.disk.list()).segments[0]?.firstSeq ?? 1;
+  firstSeq(): Promise<number> {
+    return readFirstSeq(this.disk);
   }
 
   /** Resolves when the journal has so many further events, or the signal aborts. Never rejects. */

@@ -14,7 +14,7 @@ import { readSmall } from '../../journal/file-io.ts';
 import { askDurable, pollProgress } from '../../journal/progress.ts';
 import type { StopKind } from '../destinations/destination.ts';
 import { type DestinationKind, onlyKindOf } from '../destinations/kinds.ts';
-import { readLastSeq, readLines, readNames } from '../folder.ts';
+import { readFirstSeq, readLastSeq, readLines, readNames } from '../folder.ts';
 import { type CursorState, readCursor } from '../ledger/cursor.ts';
 import { readLetterStates } from '../ledger/letters.ts';
 import { commandText } from './backlog.ts';
@@ -55,7 +55,7 @@ export interface DestinationStatus {
   readonly lag_seconds: number | null;
   /** Letters that an operator has to decide about. Null if their file is damaged, or not open yet. */
   readonly dead_letters: number | null;
-  /** Events that retention removed before the destination confirmed them. Null like `dead_letters`. */
+  /** Events that retention removed before the destination confirmed them, with and without a dead letter. Null like `dead_letters`. */
   readonly lost_events: number | null;
   /** Time of the last event that was taken. */
   readonly last_success: string | null;
@@ -71,6 +71,17 @@ export interface StatusFacts
   readonly oldest: string | undefined;
   /** Undefined if they are not known. */
   readonly letters: { readonly open: number; readonly lost: number } | undefined;
+  /** Number of events that the destination lacks and no letter names yet: see `unnamedBefore`. */
+  readonly unnamed: number;
+}
+
+/**
+ * What the destination lost and was not reached since. Of events in memory that are still sent, it is too high for a moment.
+ * @param firstSeq the first event of the journal
+ * @param seq the last event that is settled or named
+ */
+export function unnamedBefore(firstSeq: number, seq: number): number {
+  return Math.max(0, firstSeq - 1 - seq);
 }
 
 /** The destinations of the service that has a folder, as it says them: `unsaid` if it does not. Undefined without a service. */
@@ -78,7 +89,7 @@ export type Served = readonly DestinationStatus[] | 'unsaid' | undefined;
 
 export function statusOf(facts: StatusFacts): DestinationStatus {
   const { name, deployment, to, kind, state, why, reason, since, next_try, seq, last_seq } = facts;
-  const { oldest, letters, last_success, last_error } = facts;
+  const { oldest, letters, unnamed, last_success, last_error } = facts;
   const lag_events = seq === null ? null : Math.max(0, last_seq - seq);
   const oldestMs = lag_events === 0 || oldest === undefined ? Number.POSITIVE_INFINITY : Date.parse(oldest);
   return {
@@ -96,7 +107,7 @@ export function statusOf(facts: StatusFacts): DestinationStatus {
     lag_events,
     lag_seconds: seq === null ? null : Math.max(0, Math.floor((Date.now() - oldestMs) / 1000)),
     dead_letters: letters?.open ?? null,
-    lost_events: letters?.lost ?? null,
+    lost_events: letters === undefined ? null : letters.lost + unnamed,
     last_success,
     last_error,
   };
@@ -223,19 +234,20 @@ async function readFacts(
   const seq = saved === null ? null : (letters?.namedAfter(saved) ?? saved); // a hub's cursor passes these with the next event
   const hasAll = seq === null || seq >= last_seq;
   const { state, reason } = readShown(served, name, written, hasAll);
-  const isAsWritten = state === written?.state;
+  const current = state === written?.state ? written : undefined;
   const lost = state === 'stopped' ? undefined : lostCursor(cursor, disk, name);
   return {
     to: written?.to || value?.to || null,
     kind: value === undefined ? written?.kind : value.kind, // the state file can be older
     state,
-    why: isAsWritten ? (written.why ?? null) : null,
+    why: current?.why ?? null,
     reason: [reason ?? [], lost ?? []].flat().join('; ') || null,
     since: written?.since ?? null,
-    next_try: isAsWritten ? (written.next_try ?? null) : null,
+    next_try: current?.next_try ?? null,
     seq,
     oldest: hasAll ? undefined : await readOldest(disk, seq, last_seq, limits),
     letters,
+    unnamed: value === undefined ? 0 : unnamedBefore(await readFirstSeq(disk), seq!),
     last_success: written?.last_success ?? null,
     last_error: written?.last_error ?? null,
   };

@@ -53,7 +53,6 @@ export class LettersView {
 
   /**
    * @param isRight whether a line is the one of its journal
-   * @param isThere whether the destination has an event
    * @param wasTried whether a request with an event left while the destination could be reached
    * @param bytesMax of the file with a further event, unless it is the only one, or a person gives it up
    * @returns what is wrong with the letters, if anything is
@@ -61,7 +60,6 @@ export class LettersView {
   refresh(
     bytes: Buffer | undefined,
     isRight: (seq: number, line: string) => boolean = () => true,
-    isThere: (seq: number) => boolean = () => true,
     wasTried: (seq: number) => boolean = () => true,
     bytesMax = Number.POSITIVE_INFINITY,
   ): string | undefined {
@@ -81,8 +79,6 @@ export class LettersView {
         this.named.add(seq);
         if ((outcome === 'refused' || became === 'given up') && !wasTried(seq))
           return `a dead letter gives event ${seq} up, and its destination was away`;
-        if (outcome === 'removed' && became === 'taken' && !isThere(seq))
-          return `a dead letter says that event ${seq} was taken after all, and it is not there`;
       }
     }
     const gone = this.open.find((seq) => !letters.has(seq));

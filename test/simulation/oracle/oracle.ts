@@ -298,7 +298,7 @@ export class Oracle {
     if (isUp && !isOfEngine) for (const id of idsIn(request)) this.#tried.add(`${request.host} ${id}`);
   }
 
-  /** A journal file is about to be removed: a durable marker says so, and its events are at the destinations or in dead letters. */
+  /** A journal file is about to be removed: a durable marker says so. What a destination lacks of it gets a dead letter later. */
   removing(journal: MachineJournal, name: string): void {
     if (!isJournalFile(name)) return;
     this.look(journal);
@@ -313,9 +313,6 @@ export class Oracle {
     const isBehind = ({ name }: Destination) => (durableCursor(journal.disk, name)?.seq ?? lastSeq) < lastSeq;
     const lacking = isHeld ? compared.find(isBehind) : undefined;
     if (lacking !== undefined) this.breaks(`${journal.name} removes ${name}, which ${lacking.name} has not received`);
-    const seq = this.#unsettledAt(journal, compared, lines);
-    if (seq !== undefined)
-      this.breaks(`${journal.name} removes event ${seq}, which is neither at its destination nor in a dead letter`);
     for (const line of lines) if (!view.removed.has(line.seq)) view.removed.set(line.seq, this.#nowMs());
   }
 
@@ -375,19 +372,11 @@ export class Oracle {
     const isRight = (seq: number, line: string) => view.wasBroken || view.lines.get(seq)?.text === line;
     const problem = view.refresh(disk);
     if (problem !== undefined) this.breaks(`${journal.name}: ${problem}`);
-    for (const { name, to, letters, apartUntil, comparedSeq } of sendsTo) {
-      const isCompared = apartUntil === undefined && comparedSeq === 0 && !view.wasBroken && !('stored' in to);
-      const isThere = (seq: number) => !isCompared || this.#atPlace(to)(view.lines.get(seq)!);
+    for (const { name, to, letters } of sendsTo) {
       // What an engine would refuse its sender does not send, and with `"inDoubt": "once"` what a crash leaves is given up at once.
       const wasTried = (seq: number) =>
         'stored' in to || name === ONCE || this.#tried.has(`${hostOf(to)} ${view.lines.get(seq)?.id}`);
-      const wrong = letters.refresh(
-        disk.durableBytes(`dead-${name}.jsonl`),
-        isRight,
-        isThere,
-        wasTried,
-        lettersBytesMax,
-      );
+      const wrong = letters.refresh(disk.durableBytes(`dead-${name}.jsonl`), isRight, wasTried, lettersBytesMax);
       if (wrong !== undefined) this.breaks(`${journal.name}: ${wrong}`);
     }
   }

@@ -28,7 +28,7 @@ export type StateName =
   | `hub ${'asked' | 'all new' | 'some new' | 'none new' | 'lost' | 'fork' | 'gap' | 'loop'}`
   | `forwarder ${ShownState | StopKind}`
   | `ack ${'open' | 'closed'}`
-  | `dead letter ${DeadLetter['outcome'] | `in doubt, ${'taken' | 'given up'}` | 'removed, taken'}`
+  | `dead letter ${DeadLetter['outcome'] | `in doubt, ${'taken' | 'given up'}`}`
   | `retention ${Removal}`;
 
 /** A state that some life of a whole run has to reach. */
@@ -115,7 +115,6 @@ const states: Readonly<Record<StateName, string>> = {
   'dead letter in doubt, taken': REACHED,
   'dead letter in doubt, given up': REACHED,
   'dead letter removed': REACHED,
-  'dead letter removed, taken': REACHED,
   'dead letter skipped': REACHED,
   'dead letter sent again': REACHED,
   'retention --retain-bytes': REACHED,
