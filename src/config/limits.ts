@@ -125,15 +125,12 @@ export const limits = {
   forwardRetryAfterMsMax: 3_600_000,
   /** Interval of attempts of a stopped pipe. */
   forwardStoppedMs: 60_000,
-  /** Interval of checks for files of an operator while something changes, and while nothing does. */
+  /** Pause of a pipe that waits for its service, and of one that passes only unwanted events. */
   forwardCheckMs: 1_000,
-  forwardIdleCheckMs: 10_000,
-  /**
-   * The shortest time between two writes of an unchanged state: one with a reason has the time of the next try, one without a reason
-   * nothing but the time of the last success.
-   */
+  /** Interval of saves of the cursor of a hub, which says itself what it has, and of looks at files of an operator. */
+  forwardLookMs: 10_000,
+  /** The shortest time between two writes of a state in which nothing but times has changed. */
   forwardStateMs: 5_000,
-  forwardSuccessMs: 10_000,
   /** Time after which a request that is not answered is shown. */
   forwardSlowMs: 5_000,
   /** Requests for an event in doubt before the next event is tried, and refusals in a row at which a pipe stops. */
@@ -148,8 +145,6 @@ export const limits = {
   /** After an outage of this length, the first event waits a random time of up to `forwardSpreadMsMax`, and the rate starts at 1/s. */
   forwardOutageMs: 60_000,
   forwardSpreadMsMax: 30_000,
-  /** The shortest time between two saves of the cursor of a hub, which says itself what it has. */
-  forwardSaveMs: 10_000,
   /** Time after a request to a hub for which events gather unless `lingerMs` says otherwise, and their number at which they are read. */
   forwardLingerMs: 1_000,
   forwardLingerEventsMax: 64,

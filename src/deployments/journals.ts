@@ -295,11 +295,6 @@ export class DeploymentJournal {
     this.#beginAwaited();
   }
 
-  /** Like `Journal.retain`, if the journal is open. */
-  retain(): void {
-    if (this.#state.kind === 'open') this.#state.journal.retain();
-  }
-
   /** Like `Journal.hurry`. */
   hurry(): void {
     journalIn(this.#state)?.hurry();

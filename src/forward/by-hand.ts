@@ -27,7 +27,7 @@ export async function skip(disk: Disk, name: string, seqs: SeqRange, limits: Lim
   const { seq, sending = 0 } = value;
   const open = await openIn(disk, name, seqs, limits);
   const letters = await openLetters(disk, name, limits);
-  // Retention names what it removes before the cursor passes it.
+  // What is gone cannot be sent, also if the cursor has not passed it yet.
   const isGone = open.some(({ outcome }) => outcome === 'removed');
   // A hub's cursor passes what the hub refused with the next event that it takes, and full dead letters stop the pipe before that. After
   // `forward from` a plain destination gets again what it has refused.

@@ -3,7 +3,6 @@
  * forwarding.
  */
 
-import { Checks } from '../config/checks.ts';
 import type { Config } from '../config/config.ts';
 import type { WatchedFile } from '../config/watched-file.ts';
 import { type Disk, describe } from '../journal/disk.ts';
@@ -32,7 +31,6 @@ import {
 export interface ForwardedJournals {
   deployments(): readonly Deployment[];
   wake(deployment: Deployment): void;
-  retain(deployment: Deployment): void;
 }
 
 export interface ForwarderOptions extends ForwardingParts {
@@ -47,8 +45,6 @@ export interface ForwarderOptions extends ForwardingParts {
   readonly isOwnUrl?: IsOwnUrl;
   /** Like `AcksOptions.onAcknowledged`. */
   readonly onAcknowledged?: (ms: number) => void;
-  /** Called when a check finds that a pipe did something while nothing was written. */
-  readonly onChange?: () => void;
   /** Of the file of `--forward`, as `FileUse.refused`. */
   readonly refusedFiles?: Set<string>;
 }
@@ -61,11 +57,9 @@ export class Forwarder {
   #journals: ForwardedJournals | undefined;
   #file: WatchedFile<readonly DestinationSettings[]> | undefined;
   readonly #journalPipes = new Map<Deployment, JournalPipes>();
-  readonly #checks: Checks;
-  /** The journals whose folder the next check lists: a file of events might have begun. */
-  readonly #asked = new Set<Deployment>();
-  /** What the last check found, and when that was something else. */
-  #found = { text: '', changedMs: Number.NEGATIVE_INFINITY };
+  /** From `begin` on. */
+  #timer: NodeJS.Timeout | undefined;
+  #looking: Promise<void> | undefined;
   #isClosed = false;
   #closed: Promise<void> | undefined;
   #loggedExcess = 0;
@@ -78,9 +72,6 @@ export class Forwarder {
     this.#options = options;
     const { config, diskOf, progress, onAcknowledged = () => {}, ...shared } = options;
     const nextSeq = (deployment: Deployment) => progress.nextSeq(diskOf(deployment).folder);
-    const { forwardCheckMs: soonMs, forwardIdleCheckMs: idleMs } = options.limits;
-    this.#checks = new Checks({ soonMs, idleMs, check: () => this.#check() });
-    progress.onWritten(this.#checks.soon);
     if (config.ack !== '') this.acks = new Acks({ ...shared, name: config.ack, nextSeq, onAcknowledged });
   }
 
@@ -134,7 +125,13 @@ export class Forwarder {
   /** Begins to forward; the journals are open or may be opened now. */
   begin(): void {
     if (this.#file === undefined || this.#isClosed) return;
-    void this.#checks.begin();
+    this.#timer = setInterval(() => void this.#look(), this.#options.limits.forwardLookMs).unref();
+    this.#beginPipes();
+  }
+
+  #beginPipes(): void {
+    for (const pipe of this.#pipes()) pipe.begin();
+    void this.#look();
   }
 
   /** @returns the pipes of a journal, by the names of their destinations */
@@ -147,11 +144,6 @@ export class Forwarder {
    * @returns the earliest event of this kind
    */
   heldBack(deployment: Deployment): HeldBack | undefined {
-    this.#asked.add(deployment);
-    return this.#heldBack(deployment);
-  }
-
-  #heldBack(deployment: Deployment): HeldBack | undefined {
     let found: HeldBack | undefined;
     for (const { name, hold, ...settings } of this.#file?.current ?? []) {
       if (!hold || !appliesTo(settings, deployment)) continue;
@@ -207,7 +199,7 @@ export class Forwarder {
     for (const deployment of wanted.keys()) this.#add(deployment);
     for (const [deployment, journal] of this.#journalPipes) journal.update(wanted.get(deployment) ?? new Map());
     for (const pipe of this.#pipes()) await pipe.readFloor();
-    this.#checks.soon();
+    if (this.#timer !== undefined) this.#beginPipes();
     await this.#ended();
   }
 
@@ -267,7 +259,7 @@ export class Forwarder {
 
   async #close(): Promise<void> {
     this.#isClosed = true;
-    this.#checks.stop();
+    clearInterval(this.#timer);
     this.#file?.stop();
     // They stay in the map: retention ends later, and still has their cursors made durable.
     await Promise.all([...this.#pipes()].map((pipe) => pipe.close()));
@@ -299,38 +291,23 @@ export class Forwarder {
     this.#journalPipes.set(deployment, new JournalPipes({ ...shared, ...journal, notices: own, ack }));
   }
 
-  /** @returns whether the next check is to be soon */
-  async #check(): Promise<boolean> {
+  /** Wakes the journals, and lets each pipe look at what nothing tells it of. Never rejects. */
+  #look(): Promise<void> {
+    this.#looking ??= this.#lookOnce().finally(() => {
+      this.#looking = undefined;
+    });
+    return this.#looking;
+  }
+
+  async #lookOnce(): Promise<void> {
     for (const [deployment, journal] of this.#journalPipes) {
-      if (this.#isClosed) break;
-      if (journal.pipes.size > 0) await this.#checkOne(deployment, journal);
-    }
-    return this.#hasChanged();
-  }
-
-  /** While a pipe does something, the next checks are soon: its state file is behind it by up to `forwardStateMs`, a cursor by `forwardSaveMs`. */
-  #hasChanged(): boolean {
-    const { progress, limits } = this.#options;
-    const { forwardCheckMs, forwardStateMs, forwardSaveMs } = limits;
-    const nowMs = performance.now();
-    const text = JSON.stringify([...this.#pipes()].map(({ status }) => ({ ...status, lag_seconds: null })));
-    if (text !== this.#found.text) {
-      this.#found = { text, changedMs: nowMs };
-      // Each write has checked the lock of its journal.
-      if (nowMs - progress.recordedMs > forwardCheckMs) this.#options.onChange?.();
-    }
-    return nowMs - this.#found.changedMs <= Math.max(forwardStateMs, forwardSaveMs) + forwardCheckMs;
-  }
-
-  async #checkOne(deployment: Deployment, journal: JournalPipes): Promise<void> {
-    this.#journals?.wake(deployment); // also so that it stays open: its lock is that of the cursors as well
-    try {
-      const isAsked = this.#asked.delete(deployment);
-      const mayRemoveMore = await journal.check(isAsked, () => this.#heldBack(deployment)?.fromSeq);
-      if (mayRemoveMore) this.#journals?.retain(deployment);
-    } catch (error) {
-      // The journal has the same folder, and reports it.
-      this.#options.notices.debug('the folder of a journal could not be read', { problem: describe(error as Error) });
+      if (this.#isClosed) return;
+      if (journal.pipes.size === 0) continue;
+      this.#journals?.wake(deployment); // also so that it stays open: its lock is that of the cursors as well
+      await journal.look().catch((error: Error) => {
+        // The journal has the same folder, and reports it.
+        this.#options.notices.debug('the folder of a journal could not be read', { problem: describe(error) });
+      });
     }
   }
 }

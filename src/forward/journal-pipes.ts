@@ -23,12 +23,10 @@ export class JournalPipes {
   readonly #ledgers = new Map<string, Ledger>();
   /** Ends of pipes whose destination was removed or changed. */
   readonly #closing = new Set<Promise<void>>();
-  /** When the folder was listed last. */
-  #listedMs = Number.NEGATIVE_INFINITY;
-  /** The files of the journal as of then. */
+  /** The files of the journal when it was looked at last, without those that were removed since. */
   #segments: readonly { readonly firstSeq: number; readonly bytes: number }[] = [];
-  /** First seq of the file with the first event that a destination needed then. */
-  #passedSeq = 0;
+  /** The last event that retention has removed since that look began; 0 if it removed none. */
+  #removedSeq = 0;
 
   constructor(options: JournalPipesOptions) {
     this.#options = options;
@@ -68,12 +66,13 @@ export class JournalPipes {
   /** Like `Follower.removed`. */
   removed(last: number): void {
     const gone = { first: this.#firstSeq, last };
+    this.#removedSeq = last;
     this.#segments = this.#segments.filter(({ firstSeq }) => firstSeq > last);
     for (const pipe of this.pipes.values()) pipe.removed(gone);
   }
 
   get #firstSeq(): number {
-    return this.#segments[0]?.firstSeq ?? 1;
+    return this.#segments[0]?.firstSeq ?? this.#removedSeq + 1;
   }
 
   /** Resolves when the pipes that were to end have ended. */
@@ -81,39 +80,25 @@ export class JournalPipes {
     await Promise.all(this.#closing);
   }
 
-  /**
-   * Lets each pipe look, once the journal is open.
-   * @param isAsked whether the journal may have another file. The folder is also listed now and then, but not each time: that costs a
-   *   device about as much as an event
-   * @param heldFrom called after the pipes; returns the first event that may not be removed
-   * @returns whether it is in another file than at the last call, so that more files may be removed
-   * @throws the error of a system call
-   */
-  async check(isAsked: boolean, heldFrom: () => number | undefined): Promise<boolean> {
-    const { disk, progress, limits } = this.#options;
-    if (progress.nextSeq(disk.folder) === undefined) return false;
-    const nowMs = performance.now();
-    const isListed = isAsked || nowMs - this.#listedMs >= limits.forwardIdleCheckMs;
-    for (const pipe of this.pipes.values()) await pipe.check();
-    if (isListed) await this.#findSegments(await disk.list());
-    if (isListed) this.#listedMs = nowMs;
-    const fromSeq = heldFrom() ?? Number.POSITIVE_INFINITY;
-    const passedSeq = this.#segments.findLast(({ firstSeq }) => firstSeq <= fromSeq)?.firstSeq ?? 0;
-    const hasMoved = passedSeq > this.#passedSeq;
-    this.#passedSeq = passedSeq;
-    return hasMoved;
+  /** Lets each pipe look, once the journal is open, and counts its files. @throws the error of a system call */
+  async look(): Promise<void> {
+    const { disk, progress } = this.#options;
+    if (progress.nextSeq(disk.folder) === undefined) return;
+    for (const pipe of this.pipes.values()) await pipe.look();
+    await this.#findSegments();
   }
 
-  async #findSegments(names: readonly string[]): Promise<void> {
+  async #findSegments(): Promise<void> {
     const { disk } = this.#options;
+    this.#removedSeq = 0;
+    const { segments } = contentsOf(await disk.list());
     const known = new Map(this.#segments.slice(0, -1).map(({ firstSeq, bytes }) => [firstSeq, bytes]));
-    this.#segments = [];
     const now = [];
-    for (const { name, firstSeq } of contentsOf(names).segments) {
+    for (const { name, firstSeq } of segments) {
       const bytes = known.get(firstSeq) ?? (await disk.size(name).catch(unlessAbsent(0)));
       now.push({ firstSeq, bytes });
     }
-    this.#segments = now;
+    this.#segments = now.filter(({ firstSeq }) => firstSeq > this.#removedSeq);
   }
 
   /** @returns the bytes of the files with events that a destination lacks */

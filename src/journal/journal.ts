@@ -160,11 +160,6 @@ export class Journal implements JournalFigures {
     await this.#retention.makeSpace();
   }
 
-  /** Runs retention soon, for a destination that has received all events of a file. */
-  retain(): void {
-    this.#retention.run();
-  }
-
   /** Why an event with `bytes` of memory cannot be queued, as a sentence for the client; undefined if it can. */
   refusal(bytes: number): string | undefined {
     if (!this.#isQueueing) return this.trouble;

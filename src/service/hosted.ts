@@ -93,7 +93,6 @@ export async function recordForDeployments(
     makeSpace: () => hosted.makeSpace(),
     deployments: () => [...file.current.tokensOf.keys()],
     wake: (deployment) => journalIfKnown(deployment)?.wake(),
-    retain: (deployment) => journalIfKnown(deployment)?.retain(),
     hurry: () => hosted.hurry(),
     reload: () => file.reload(),
     startOver: () => Promise.reject(new Error('only a service without deployments can be reset')),

@@ -55,7 +55,6 @@ export function recordLocally(
     makeSpace: () => local.current.makeSpace(),
     deployments: () => [undefined],
     wake: () => {},
-    retain: () => local.current.retain(),
     hurry: () => local.current.hurry(),
     reload: async () => {},
     startOver: () => local.startOver(),

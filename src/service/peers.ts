@@ -40,8 +40,7 @@ export class Peers {
   }
 
   async #load({ disk }: DataFolder, assets: AllAssets, isOwnUrl: IsOwnUrl): Promise<void> {
-    const { config, hostName, progress, limits, locks, notices, metrics, onForwarded, openDisk, openClient } =
-      this.#setup;
+    const { config, hostName, progress, limits, notices, metrics, onForwarded, openDisk, openClient } = this.#setup;
     const { refusedFiles } = this.#setup;
     const { Forwarder } = await import('../forward/forwarder.ts');
     this.#forwarding = new Forwarder({
@@ -53,7 +52,6 @@ export class Peers {
       openClient,
       refusedFiles,
       onForwarded,
-      onChange: () => void locks.turn(), // a second process might have begun to forward
       onAcknowledged: (ms) => metrics.acknowledged(ms),
       diskOf: (deployment) => openDisk(journalFolder(disk.folder, deployment)),
       hub: () => this.hub,

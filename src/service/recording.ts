@@ -33,8 +33,6 @@ export interface Recording extends Pick<AppParts, 'findRecorder' | 'findReadable
    * undefined.
    */
   wake(deployment: string | undefined): void;
-  /** Called when a destination has all events of a file of this journal, so that retention can remove the file. */
-  retain(deployment: string | undefined): void;
   /** Ends the pause of `--commit-delay` in each journal. */
   hurry(): void;
   /** Reads the deployments file again; does nothing in local mode. */

@@ -326,7 +326,7 @@ test('at the limit of retention, only the deployment whose destination needs the
   await held.close();
   assert.equal(await append(held, 'x'), reason, 'also by the report that opens the journal again');
   fromSeq = 1_000;
-  held.retain();
+  await held.makeSpace();
   await eventually('reports are recorded again', () => held.trouble === undefined);
   assert.equal(await append(held, 'x'), undefined);
   assert.deepEqual([...new Set(names)], ['free', 'held']);

@@ -37,7 +37,7 @@ const QUICK = {
   ackRetryMsMax: 50,
   forwardStoppedMs: 50,
   forwardCheckMs: 20,
-  forwardIdleCheckMs: 20,
+  forwardLookMs: 20,
 };
 
 interface Sending {

@@ -17,7 +17,6 @@ import {
 import { samplesOf } from '../support/metrics.ts';
 import { eventsIn, newFolder, startService } from '../support/program.ts';
 import { named, ok, report } from '../support/report.ts';
-import { serve } from '../support/service.ts';
 import { eventually } from '../support/tools.ts';
 import { startPlainUpstream } from '../world/plain-server.ts';
 
@@ -75,18 +74,6 @@ test('a start at the limit of retention knows from the cursors what may go, befo
   const again = await startService(t, { data, args });
   assert.deepEqual(await report(again, ['b']), [200]);
   assert.doesNotMatch(again.stderr(), /reports get 503/);
-});
-
-test('retention runs again as soon as a destination has the events of a file', async (t) => {
-  const { setDown, args } = await startLinkedHub(t);
-  setDown(true);
-  const limits = { spaceCheckMs: 3_600_000, retainCheckMs: 3_600_000, forwardRetryMsMax: 50 };
-  const edge = await serve(t, { args: [...HOLDING, ...args], limits });
-  let statuses: number[] = [];
-  for (let count = 0; statuses[0] !== 503 && count < 500; count += 1) statuses = await report(edge, ['a']);
-  assert.deepEqual(statuses, [503]);
-  setDown(false);
-  await eventually('reports are taken again', async () => (await report(edge, ['b']))[0] === 200);
 });
 
 test('what retention removes while the destination is away is said at once, and named and counted at the hub later', async (t) => {

@@ -164,11 +164,11 @@ export function startPipe(
   options: BenchOptions = {},
 ): Bench {
   const bench = createPipe(disk, lastSeq, { openAs, ...options });
-  void bench.pipe.check();
+  bench.pipe.begin();
   return bench;
 }
 
-/** A pipe of a journal that ends with `lastSeq`. Nothing is sent before `check`. */
+/** A pipe of a journal that ends with `lastSeq`. Nothing is sent before `begin`. */
 export function createPipe(
   disk: SimulatedDisk,
   lastSeq: number,

@@ -92,7 +92,7 @@ test('at the limit of retention, a held back file stays, and reports are refused
     'the file with events 1 and 2 is removed, the file with event 4 stays',
   );
   calls.fromSeq = 5;
-  opened.journal.retain();
+  await opened.journal.makeSpace();
   await eventually('reports are recorded again', () => opened.journal.trouble === undefined);
   assert.equal(firstSeqs(disk)[0], 5);
   assert.equal(await opened.report(TEXT), undefined);
@@ -162,7 +162,7 @@ test('no file is removed before the hook resolves; if it rejects, no file is rem
   assert.equal(firstSeqs(disk)[0], kept);
   assert.ok(opened.notices.some((line) => /old segments could not be removed.*ENOSPC/.test(line)));
   calls.onRemoving = async () => {};
-  opened.journal.retain();
+  await opened.journal.makeSpace();
   await settled();
   assert.ok((firstSeqs(disk)[0] ?? 0) > (kept ?? 0));
   await opened.journal.close();

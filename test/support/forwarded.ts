@@ -41,9 +41,8 @@ export const QUICK = {
   forwardRetryMsMax: 10,
   nearRetryMsMax: 50,
   forwardStateMs: 1,
-  forwardSuccessMs: 1,
   forwardCheckMs: 20,
-  forwardIdleCheckMs: 20,
+  forwardLookMs: 20,
 };
 
 /** A hub, a link to it that a test can cut, and the options of a device that forwards over the link. */

@@ -35,7 +35,7 @@ export interface LedgerOptions {
   readonly name: string;
   /** How large the file of the dead letters may become: see `LetterLimits`. */
   readonly letterBytesMax: number;
-  readonly limits: Pick<Limits, 'lineBytesMax' | 'forwardSaveMs'>;
+  readonly limits: Pick<Limits, 'lineBytesMax'>;
   /** With the name of the destination. */
   readonly notices: Notices;
 }
@@ -211,10 +211,9 @@ export class Ledger {
     return this.#saved !== undefined && isSame(this.#value, this.#saved);
   }
 
-  /** Saves a cursor that has moved, if the last save was some time ago. @throws the error of a system call; then it may be called again */
-  async saveIfDue(): Promise<void> {
-    const isDue = performance.now() - this.#savedMs >= this.#options.limits.forwardSaveMs;
-    if (isDue && this.isKnown && !this.#isSaved) await this.#saveNow();
+  /** Saves a cursor that is only in memory, now and then. @throws the error of a system call; then it may be called again */
+  async saveIfMoved(): Promise<void> {
+    if (this.isKnown && !this.#isSaved) await this.#saveNow();
   }
 
   /** Makes the value durable beside the pipe, also one whose save failed. @throws the error of a system call */

@@ -33,10 +33,10 @@ export interface PipeOptions extends SenderOptions {
   readonly after?: Promise<void> | undefined;
 }
 
-/** Nothing is sent before the first `check`. */
+/** Nothing is sent before `begin`. */
 export class Pipe {
   readonly sender: Sender;
-  /** What an operator does about dead letters, beside the pipe and the checks. */
+  /** What an operator does about dead letters, beside the pipe. */
   readonly letterChanges: LetterChanges;
   /** Events by what became of them, since the start: `recorded`, `refused`, `in doubt`. */
   readonly outcomes = new Map<string, number>();
@@ -53,7 +53,7 @@ export class Pipe {
   #firstSeq: number | undefined;
 
   #running: Promise<void> | undefined;
-  #checking: Promise<void> = Promise.resolve();
+  #looking: Promise<void> = Promise.resolve();
   #state: State = OPENING;
   /** The first event that was not settled at the start. */
   #oldest: { readonly seq: number; readonly time: string } | undefined;
@@ -131,21 +131,22 @@ export class Pipe {
     if (first <= gone.last) notices.warn(REMOVED, { first, last: gone.last });
   }
 
-  /** Called about once a second, and once at first. Never rejects. */
-  check(): Promise<void> {
-    this.#checking = this.sender.traffic.closing.aborted ? Promise.resolve() : this.#check();
-    return this.#checking;
+  /** Sends as soon as the journal is open. May be called again. */
+  begin(): void {
+    if (!this.sender.traffic.closing.aborted) this.#running ??= this.#run();
   }
 
-  async #check(): Promise<void> {
+  /** Called now and then, while the journal is open. One call at a time. Never rejects. */
+  look(): Promise<void> {
+    this.#looking = this.sender.traffic.closing.aborted ? Promise.resolve() : this.#look();
+    return this.#looking;
+  }
+
+  async #look(): Promise<void> {
     const { ledger, traffic, destination } = this.sender;
-    if (this.#running === undefined) {
-      this.#lastSuccess = await this.#stateFile.lastSuccess();
-      this.#running = this.#run();
-    }
     // It might wait for another token or CA.
-    else if (this.status.state === 'stopped' && (await destination?.haveFilesChanged(traffic.closing))) this.tryNow();
-    await ledger.saveIfDue().catch(this.#warnOfCursor);
+    if (this.status.state === 'stopped' && (await destination?.haveFilesChanged(traffic.closing))) this.tryNow();
+    await ledger.saveIfMoved().catch(this.#warnOfCursor);
     if (this.sender.source !== '') this.#stale?.check();
     await this.#stateFile.write();
   }
@@ -160,7 +161,7 @@ export class Pipe {
   async close(): Promise<void> {
     const { traffic, ledger, backlog, ack } = this.sender;
     const ended = async () => {
-      await this.#checking;
+      await this.#looking;
       await Promise.all([this.#running, this.letterChanges.ended, this.#stale?.ended()]);
     };
     await traffic.close(ended());
@@ -236,6 +237,7 @@ export class Pipe {
       return OPENING;
     }
     await this.#options.after;
+    this.#lastSuccess ??= await this.#stateFile.lastSuccess();
     try {
       await sender.findSource();
     } catch (error) {

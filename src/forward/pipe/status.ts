@@ -155,7 +155,7 @@ export class StateFile {
   }
 
   /**
-   * Writes the state if it is another one, or else at most every `forwardStateMs` or `forwardSuccessMs`. Never rejects.
+   * Writes the state if it is another one, or else at most every `forwardStateMs`. Never rejects.
    * @param isLast whether the pipe has ended: the service can continue without the destination
    */
   write(isLast = false): Promise<void> {
@@ -165,8 +165,7 @@ export class StateFile {
       const { state, reason, last_success } = written;
       const text = JSON.stringify(written);
       if (text === this.#written.text) return;
-      const everyMs = reason === null ? limits.forwardSuccessMs : limits.forwardStateMs;
-      const isSoon = performance.now() - this.#written.atMs < everyMs;
+      const isSoon = performance.now() - this.#written.atMs < limits.forwardStateMs;
       const shown = `${state} ${reason} ${last_success === null}`;
       const before = [shown, shown.replace('sending', 'idle')]; // a pipe that works sends now and then
       if (!isLast && isSoon && before.includes(this.#written.state)) return;

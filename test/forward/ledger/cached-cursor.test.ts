@@ -18,7 +18,7 @@ const NOTHING_MORE = { entries: 'none', share: 0, behind: 'nothing' } as const;
 const { lines } = makeLines(3_000);
 /** Each event is a request. */
 const ONE_BY_ONE = { forwardBatchBytes: 1 };
-const SLOW = { limits: { ...ONE_BY_ONE, forwardSaveMs: 60_000 } };
+const SLOW = { limits: ONE_BY_ONE };
 
 function diskUpTo(seq: number): SimulatedDisk {
   return diskWith({ [FIRST]: Buffer.concat(lines.slice(0, seq)) });
@@ -68,11 +68,11 @@ for (const [kind, to, isCache] of [
 test('the cursor of a hub is saved after a time, also if no event follows, and tried again with a warning if that fails', async () => {
   const disk = diskUpTo(10);
   const hub = new Model('hub');
-  const bench = startPipe(disk, 10, () => hub, { limits: { forwardSaveMs: 1_000 } });
+  const bench = startPipe(disk, 10, () => hub);
   await bench.untilDone();
   const untilChecked = (what: string, isSo: () => boolean | Promise<boolean>) =>
     eventually(what, async () => {
-      await bench.pipe.check();
+      await bench.pipe.look();
       return isSo();
     });
   await untilChecked('the cursor is synced', async () => (await durableSeq(disk)) === 10);
@@ -82,10 +82,10 @@ test('the cursor of a hub is saved after a time, also if no event follows, and t
   await untilChecked('a sync fails', () => warnings().length > 0);
   assert.deepEqual([warnings(), await durableSeq(disk)], [['the cursor could not be saved'], 10]);
   disk.fault = () => undefined;
-  await bench.pipe.check();
+  await bench.pipe.look();
   assert.equal(await durableSeq(disk), 11);
   const syncs = syncsOf(disk);
-  await bench.pipe.check();
+  await bench.pipe.look();
   assert.equal(syncsOf(disk), syncs, 'once');
   await bench.pipe.close();
 });
@@ -153,7 +153,7 @@ test('before retention removes events, the cursor that passes them is saved [cac
 test('a cursor whose save failed is saved before retention removes what it passes', async () => {
   const disk = diskUpTo(1);
   const hub = new Model('hub');
-  const bench = startPipe(disk, 1, () => hub, { limits: { ...SLOW.limits, forwardSaveMs: 0 } });
+  const bench = startPipe(disk, 1, () => hub, SLOW);
   await bench.untilDone();
   disk.fault = (call, name) => (call === 'sync' && name === CURSOR ? systemError('EIO', name) : undefined);
   disk.put(FIRST, Buffer.concat(lines.slice(0, 10)));

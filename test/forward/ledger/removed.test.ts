@@ -78,7 +78,7 @@ test('what is removed before a new destination begins is named, unless it begins
     const bench = createPipe(disk, 30, { openAs: () => model, destination: { begin } });
     await remove(disk, bench, 20);
     assert.deepEqual([bench.log.length, bench.pipe.status.lost_events], [0, null]);
-    void bench.pipe.check();
+    bench.pipe.begin();
     await bench.finish();
     assert.deepEqual([await lostIn(disk), model.recorded], [named, begin === 'first' ? upTo(30, 21) : []]);
   }
@@ -140,7 +140,7 @@ for (const kind of ['hub', 'api'] as const) {
       await trial.run(disk, async () => {
         await saveCursor(disk, { kind });
         const { journal, report } = await open(disk, bench, { retainBytes: 1_000 });
-        void bench.pipe.check();
+        bench.pipe.begin();
         for (let count = 0; count < 14; count += 1) {
           if ((await report('x'.repeat(100))) === undefined) recorded += 1;
           await settled(20);
@@ -161,7 +161,7 @@ for (const kind of ['hub', 'api'] as const) {
         await next.pipe.readFloor();
         // Without a limit the files that are still there stay.
         const { journal } = await open(after, next, at % 2 === 0 ? {} : { retainBytes: 1_000 });
-        void next.pipe.check();
+        next.pipe.begin();
         await next.finish();
         await settled();
         const { lastSeq } = journal;

@@ -37,16 +37,16 @@ test('a token file that changes while its request is in flight is tried at once 
   const tokens: string[] = [];
   const { url: to } = await startScripted(t, ({ headers, method }) => {
     tokens.push(`${headers['authorization']}`);
-    // Before the answer, so that the first check after the stop already finds the new file.
+    // Before the answer, so that the first look after the stop already finds the new file.
     if (tokens.length === 1) writeFileSync(tokenFile, 'new one');
     return [tokens.at(-1) === 'old' ? 401 : 200, method === 'GET' ? '{"error":"no"}' : '{}'];
   });
   const pipe = pipeOf(t, { to, tokenFile }, { limits: { forwardStoppedMs: 60_000, keptMs: 60_000 } });
-  await pipe.check();
+  pipe.begin();
   await eventually('it is stopped', () => pipe.status.state === 'stopped');
-  await sleep(100); // a check that finds the new file is not the first thing after the stop
+  await sleep(100); // a look that finds the new file is not the first thing after the stop
   await eventually('the new token is used', async () => {
-    await pipe.check();
+    await pipe.look();
     return pipe.status.seq === 5;
   });
   assert.deepEqual([...new Set(tokens)], ['old', 'new one']);
@@ -63,7 +63,7 @@ test('which journals a hub says it is and forwards to is durable before an event
   });
   const pipe = pipeOf(t, { to }, { disk });
   assert.deepEqual(pipe.sender.via, []);
-  await pipe.check();
+  pipe.begin();
   await eventually('lines are sent', () => cut !== undefined);
   const again = pipeOf(t, { to: 'http://127.0.0.1:9' }, { disk: cut! });
   await again.readFloor();
@@ -84,7 +84,7 @@ test('what a hub says is asked for again until it is on the disk, and nothing is
     return method === 'GET' ? [200, JSON.stringify({ seq: 0, id: null, via })] : [503, '{}'];
   });
   const pipe = pipeOf(t, { to }, { disk });
-  await pipe.check();
+  pipe.begin();
   await eventually('it has asked again', () => methods.length > 3 && pipe.status.state === 'waiting');
   assert.match(`${pipe.status.reason}`, /EIO/);
   assert.deepEqual([new Set(methods), pipe.sender.via], [new Set(['GET']), []]);
@@ -102,7 +102,7 @@ test('a restart keeps the time of the last success, and what has no time is none
     const before = { state: 'idle', why: null, reason: null, since: '', next_try: null, kind: null } as const;
     await writePipeState(disk, 'upstream', { ...before, to: '', last_success, last_error: null });
     const pipe = pipeOf(t, { to: 'http://127.0.0.1:9' }, { disk });
-    await pipe.check();
+    pipe.begin();
     await eventually('it waits', () => pipe.status.state === 'waiting');
     await pipe.close();
     const written = await readPipeState(disk, 'upstream', limits);
@@ -116,7 +116,7 @@ test('one that is stopped says when it tries again, and a change of its state is
   const pipe = pipeOf(t, { to }, { disk, limits: { forwardStoppedMs: 60_000 } });
   const [status] = await readStatus(disk, null, undefined, limits);
   assert.equal(status, undefined);
-  await pipe.check();
+  pipe.begin();
   await eventually('it is stopped', () => pipe.status.state === 'stopped');
   const inMs = Date.parse(pipe.status.next_try ?? '') - Date.now();
   assert.ok(inMs > 50_000 && inMs <= 60_000, `${pipe.status.next_try}`);
@@ -133,18 +133,14 @@ test('a service shows of a destination what its files show, when all is sent and
   ] as const) {
     const { url: to } = await startScripted(t, ({ method }) => [method === 'GET' ? 404 : status, '{}']);
     const disk = diskWith({ [FIRST]: segment(1, 5) });
-    const pipe = pipeOf(
-      t,
-      { to },
-      { disk, limits: { forwardStoppedMs: 60_000, forwardStateMs: 0, forwardSuccessMs: 0 } },
-    );
-    await pipe.check();
+    const pipe = pipeOf(t, { to }, { disk, limits: { forwardStoppedMs: 60_000, forwardStateMs: 0 } });
+    pipe.begin();
     await eventually(
       'it is so',
       () => pipe.status.state === (isDone ? 'idle' : 'stopped') && pipe.status.seq === (isDone ? 5 : 0),
     );
     await eventually('the files say the same', async () => {
-      await pipe.check();
+      await pipe.look();
       const [shown] = await readStatus(disk, null, 'unsaid', limits);
       return JSON.stringify(shown) === JSON.stringify(pipe.status);
     });
@@ -161,9 +157,10 @@ test('a request that is not answered for some time is said to be, also in the fi
   );
   const disk = diskWith({ [FIRST]: segment(1, 5) });
   const pipe = pipeOf(t, { to: `http://127.0.0.1:${port}` }, { disk, limits: { forwardSlowMs: 100 } });
+  pipe.begin();
   const isSaid = (state: string, reason: RegExp) =>
     eventually(`it is ${state} without an answer`, async () => {
-      await pipe.check();
+      await pipe.look();
       const [shown] = await readStatus(disk, null, 'unsaid', limits);
       return shown?.state === state && reason.test(`${shown.reason}`);
     });
@@ -187,7 +184,7 @@ test('a retry sends a hub what it refused as a report of its own, so that the hu
     return [200, JSON.stringify({ seq, id })];
   });
   const pipe = pipeOf(t, { to }, { disk });
-  await pipe.check();
+  pipe.begin();
   await eventually('the first event is refused, and all others are taken', () => pipe.status.seq === 5);
   assert.equal(pipe.status.dead_letters, 1);
   const sent = got.length;
@@ -205,7 +202,8 @@ test('one that cannot begin says when it tries again', async (t) => {
     throw new Error('.journal-id was removed');
   };
   const pipe = pipeOf(t, {}, { disk, source });
-  await pipe.check();
+  pipe.begin();
+  await eventually('it is stopped', () => pipe.status.state === 'stopped');
   assert.equal(pipe.status.reason, '.journal-id was removed; it is tried again every 1 s');
 });
 
