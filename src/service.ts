@@ -88,7 +88,6 @@ function setUp(config: Config, notices: Notices, parts: ServiceParts): Setup {
   const shutdown = new Shutdown(notices);
   const metrics = new Metrics();
   const keyMemory = openKeyMemory(config.idempotencyKeys ?? limits.idempotencyKeysMax, notices);
-  metrics.keys = keyMemory;
   const addressOf = createClientAddress(config.trustedProxy);
   const refusals = new Refusals({ addressOf, nowMs: () => Date.now(), seenMax, limits });
   const activity = new Activity({ notices, terminal, quiet: config.quiet, refusals, limits });
@@ -161,7 +160,7 @@ async function start(setup: Setup): Promise<Service> {
   // Otherwise the listener comes first: during a long recovery /livez answers 200 and /readyz 503.
   const assets = createAssetReadings(setup, journals, allAssets);
   const testMode = config.test ? await createTestMode(setup, recording, journals) : undefined;
-  const parts = { folder, recording, space, journals, assets, peers, testMode };
+  const parts = { folder, recording, space, journals, allAssets, assets, peers, testMode };
   own = await listenAt(at, setup, (bound) => createAppFor(bound, setup, parts));
   const { address, port } = own;
   peers.onListening();
@@ -271,13 +270,11 @@ function createAssets(
 }
 
 function createAssetReadings(
-  { config, limits, metrics, shutdown }: Setup,
+  { limits, shutdown }: Setup,
   journals: ReadableJournals,
   assets: AllAssets,
 ): AssetReadings {
   const readings = new AssetReadings({ journals, assets, limits });
-  metrics.assets = assets;
-  if (config.watchAsset.length > 0) metrics.watched = readings;
   shutdown.add(() => {
     readings.close();
     assets.close();

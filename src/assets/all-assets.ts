@@ -71,6 +71,11 @@ export class AllAssets implements AssetFigures {
     return [...new Set(this.#options.keys.map((key) => this.#split(key)[0]))];
   }
 
+  /**
+   * @param nowMs in ms since 1970
+   * @returns by key of `--watch-asset` the seconds since the last event of the asset with the oldest last event; Infinity if there is
+   *   no asset. A key is left out until its assets are known
+   */
   ages(nowMs: number): ReadonlyMap<string, number> {
     const ages = new Map<string, number>();
     for (const deployment of this.watched) {

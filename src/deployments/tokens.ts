@@ -6,7 +6,6 @@ import { readEventTime } from '../event/event-time.ts';
 import type { Right } from '../http/router.ts';
 import { findFirstIndex } from '../journal/first-index.ts';
 import type { Notices } from '../telemetry/log.ts';
-import type { Metrics } from '../telemetry/metrics.ts';
 
 /** The content of a valid deployments file. */
 export interface Deployments {
@@ -118,14 +117,11 @@ export function tokenCounter(
 
 interface ReportParts {
   readonly limits: Pick<Limits, 'tokenExpiringMs' | 'tokensNamedMax'>;
-  readonly metrics: Pick<Metrics, 'tokens'>;
   readonly notices: Notices;
 }
 
-/** Warns of tokens that have expired or expire soon, and sets their counts in the metrics, which need no token. */
-export function reportTokenEnds(deployments: Deployments, { limits, metrics, notices }: ReportParts): void {
-  const count = tokenCounter(deployments, limits.tokenExpiringMs);
-  metrics.tokens = () => count(Date.now());
+/** Warns of tokens that have expired or expire soon. */
+export function reportTokenEnds(deployments: Deployments, { limits, notices }: ReportParts): void {
   const { expired, expiring } = tokensByState(deployments, Date.now(), limits.tokenExpiringMs);
   if (expired.length + expiring.length === 0) return;
   const named = (names: string[]) => names.slice(0, limits.tokensNamedMax).join(', ') || undefined;

@@ -32,7 +32,7 @@ import { type FoundRoute, findRoute, type Prefix, type Right, type Route, type R
 import { allRoutesOf, reportRoutesOf, requireRoute, type ServiceRouteParts } from './routes.ts';
 
 /** The parts that the steps of a request use. A test can replace each part. */
-export interface AppParts extends ServiceRouteParts {
+export interface AppParts extends ServiceRouteParts, Pick<CountedParts, 'metrics'> {
   /** Whether `Idempotency-Key` is used; otherwise it is ignored. */
   readonly acceptsKeys: boolean;
   /** Empty, or a path that starts with a slash and does not end with one: `/some/path`. */

@@ -6,7 +6,7 @@ import type { JsonLimits } from '../event/json-bytes.ts';
 import { nearestName } from '../event/nearest.ts';
 import { endpoints } from '../event/parameters.ts';
 import { objectSchema, type Schema, TEXT } from '../event/schema.ts';
-import { type Metrics, metricsType } from '../telemetry/metrics.ts';
+import { metricsType } from '../telemetry/metrics.ts';
 import { type BatchLimits, batchTypes, reportBatch } from './batch.ts';
 import { reportTo } from './handlers.ts';
 import { type Handled, type Handler, type Head, Refusal, type Reply, unavailable } from './message.ts';
@@ -41,9 +41,8 @@ export interface ServiceRouteParts {
   readonly readiness: () => Reply;
   /** @returns the body of `/openapi.json`, as JSON text */
   readonly contract: (routes: readonly Route<Handler>[]) => string;
-  readonly metrics: Metrics;
-  /** Free space of the disk in bytes; undefined if the system does not report it. */
-  readonly freeBytes: () => number | undefined;
+  /** Resolves to the body of `/metrics`. Never rejects. */
+  readonly showMetrics: () => Promise<string>;
   readonly limits: JsonLimits;
 }
 
@@ -52,7 +51,7 @@ export interface ServiceRouteParts {
  *   applies to all
  */
 export function allRoutesOf(parts: ServiceRouteParts, others: readonly Route<Handler>[]): readonly Route<Handler>[] {
-  const { readiness, contract, metrics, freeBytes } = parts;
+  const { readiness, contract, showMetrics } = parts;
   const readBody = bodyReader(parts.limits);
   let document: Reply | undefined; // built on the first request
   const readContract = () => {
@@ -61,9 +60,7 @@ export function allRoutesOf(parts: ServiceRouteParts, others: readonly Route<Han
   };
   const serverInfo = () => (readiness().status === 200 ? SERVER_INFO : readiness());
   const readMetrics = async (): Promise<Reply> => {
-    await metrics.watched?.update();
-    const body = metrics.render(readiness().status === 200, freeBytes());
-    return { kind: 'body', status: 200, body, contentType: metricsType };
+    return { kind: 'body', status: 200, body: await showMetrics(), contentType: metricsType };
   };
   const readRoute = (
     path: string,

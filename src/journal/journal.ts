@@ -232,7 +232,9 @@ export class Journal implements JournalFigures {
           this.#callSafely(this.#options.onIdle);
       },
       answer: (done, ...result) => this.#callSafely(done, ...result),
-      onReplayed: (count) => this.#metrics.replayed(count),
+      onReplayed: (count) => {
+        this.#metrics.replays += count;
+      },
     });
   }
 

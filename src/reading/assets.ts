@@ -12,7 +12,6 @@ import { integerFrom, listSchema, objectSchema } from '../event/schema.ts';
 import { type Handler, type Reply, unavailableRefusal } from '../http/message.ts';
 import type { RouteDescription } from '../http/router.ts';
 import type { GoneRange } from '../journal/segments.ts';
-import type { WatchedFigures } from '../telemetry/metrics.ts';
 import type { ReadableJournals, ReadingParts, SharedByReadings } from './journals.ts';
 import {
   booleanParameter,
@@ -156,7 +155,7 @@ export interface AssetReadingsOptions {
 }
 
 /** The states for readings, which wait until the journal may be read and its state was read. */
-export class AssetReadings implements WatchedFigures {
+export class AssetReadings {
   readonly #options: AssetReadingsOptions;
   readonly #closing = new AbortController();
 
@@ -182,6 +181,7 @@ export class AssetReadings implements WatchedFigures {
     throw unavailableRefusal(`the journal is being read to find the state of its assets${share}; ask again`);
   }
 
+  /** Waits for at most `limits.watchWaitMs` until the assets of `--watch-asset` are known. Never rejects. */
   async update(): Promise<void> {
     const { assets, journals, limits } = this.#options;
     const late = new AbortController();
@@ -195,10 +195,6 @@ export class AssetReadings implements WatchedFigures {
     await Promise.race([Promise.allSettled(known), waited]).catch(() => {});
     late.abort();
     waited.catch(() => {}); // aborted
-  }
-
-  ages(nowMs: number): ReadonlyMap<string, number> {
-    return this.#options.assets.ages(nowMs);
   }
 
   close(): void {

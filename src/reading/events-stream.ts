@@ -16,12 +16,10 @@ import { type Followed, follow, type Newest, newestOf } from './tail.ts';
 export class Streams {
   readonly #limits: Limits;
   readonly #metrics: Metrics;
-  #open = 0;
 
   constructor(limits: Limits, metrics: Metrics) {
     this.#limits = limits;
     this.#metrics = metrics;
-    metrics.openStreams = () => this.#open;
   }
 
   /**
@@ -37,7 +35,7 @@ export class Streams {
     ending: AbortSignal,
   ): Promise<Reply> {
     const limits = this.#limits;
-    if (this.#open >= limits.streamsMax) {
+    if (this.#metrics.openStreams >= limits.streamsMax) {
       return unavailable(`${limits.streamsMax} streams are open, which is the limit; close one or use wait`);
     }
     const range = await journal.range();
@@ -66,8 +64,8 @@ export class Streams {
   ): AsyncGenerator<Buffer> {
     const limits = this.#limits;
     const { streamRetryMs, streamRetryMsMax, streamCommentMs } = limits;
-    if (this.#open >= limits.streamsMax) return; // others began after the reply was decided; the client connects again
-    this.#open += 1;
+    if (this.#metrics.openStreams >= limits.streamsMax) return; // others began after the reply was decided; the client connects again
+    this.#metrics.openStreams += 1;
     try {
       yield Buffer.from(`retry: ${Math.floor(streamRetryMs + Math.random() * (streamRetryMsMax - streamRetryMs))}\n\n`);
       if (newest === undefined) yield ANOTHER_JOURNAL;
@@ -83,14 +81,14 @@ export class Streams {
         sentMs = performance.now();
       }
     } finally {
-      this.#open -= 1;
+      this.#metrics.openStreams -= 1;
     }
   }
 
   #piecesOf(found: Followed): readonly Piece[] {
     if (found.kind === 'another journal') return [ANOTHER_JOURNAL];
     const { lines, gone, page } = found;
-    this.#metrics.sentEvents(lines.length);
+    this.#metrics.sentEvents += lines.length;
     if (page === undefined) return piecesWith(gone, lines);
     page.pieces ??= piecesWith(gone, lines);
     return page.pieces;

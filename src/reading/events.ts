@@ -32,7 +32,9 @@ export function readEvents({ journals, sourceFilter, limits, metrics }: ReadingP
         filter,
         start: await startOf(journal, question, filter, ending, limits),
         limits,
-        onSent: (count) => metrics.sentEvents(count),
+        onSent: (count) => {
+          metrics.sentEvents += count;
+        },
       };
       return {
         kind: 'stream',

@@ -6,7 +6,7 @@ import { retainClosed } from '../deployments/closed-journals.ts';
 import { watchDeployments } from '../deployments/file.ts';
 import { DeploymentJournals } from '../deployments/journals.ts';
 import { OpenReadings } from '../deployments/open-readings.ts';
-import { reportTokenEnds, sha256, tokenTest } from '../deployments/tokens.ts';
+import { reportTokenEnds, sha256, tokenCounter, tokenTest } from '../deployments/tokens.ts';
 import { refused } from '../event/record-result.ts';
 import type { Recorder } from '../http/message.ts';
 import { type Disk, isFull } from '../journal/disk.ts';
@@ -33,6 +33,7 @@ export async function recordForDeployments(
   const { folder } = journals;
   const { pathPrefix, tokenHeader } = config;
   const file = await watchDeployments(config.deployments, setup, (current) => {
+    countTokens = tokenCounter(current, limits.tokenExpiringMs);
     reportTokenEnds(current, setup);
     readings.checkAll();
     // Forwarding from a removed deployment ends before its journal is closed.
@@ -40,6 +41,7 @@ export async function recordForDeployments(
   }).catch((error: Error) => {
     throw new StartError(exitCodeOf(error), error.message);
   });
+  let countTokens = tokenCounter(file.current, limits.tokenExpiringMs);
   reportTokenEnds(file.current, setup);
   const readings = new OpenReadings(() => file.current, limits);
   const hosted = openJournals(setup, journals);
@@ -81,6 +83,7 @@ export async function recordForDeployments(
       const name = deploymentIn(path, pathPrefix);
       return file.current.tokensOf.has(name) ? name : undefined;
     },
+    tokens: () => countTokens(Date.now()),
     isToken,
     open: async () => {
       await markAsHosted(folder.disk); // the first report for a deployment opens its journal

@@ -40,6 +40,7 @@ export function recordLocally(
     deployment: undefined,
     tokenHeaders: new Map(),
     deploymentIn: undefined,
+    tokens: () => ({}),
     isToken: () => false,
     findRecorder: () => local.recorder,
     findReadable: () => readable,

@@ -9,6 +9,7 @@ import { Hub } from '../forward/hub/hub.ts';
 import type { Pipe } from '../forward/pipe/pipe.ts';
 import type { IsOwnUrl } from '../forward/settings-file.ts';
 import type { Follower, HeldBack } from '../journal/follower.ts';
+import type { ForwardFigures } from '../telemetry/metrics.ts';
 import type { DataFolder } from './folder.ts';
 import type { Recording } from './recording.ts';
 import type { Setup } from './setup.ts';
@@ -23,13 +24,12 @@ export class Peers {
   #forwarding: Forwarder | undefined;
 
   private constructor(setup: Setup, { disk }: DataFolder) {
-    const { config, openDisk, progress, limits, notices, metrics } = setup;
+    const { config, openDisk, progress, limits, notices } = setup;
     const { retainBytes, retainDays, keepFree } = config;
     const removes = (retainBytes ?? retainDays ?? keepFree) !== undefined;
     this.#setup = setup;
     const viaOf = (deployment: string | undefined) => this.#forwarding?.viaOf(deployment) ?? [];
     this.hub = new Hub({ data: disk.folder, removes, openDisk, progress, limits, notices, viaOf });
-    metrics.hub = () => this.hub.figures();
   }
 
   /** Without a destination in the configuration the code of forwarding is not loaded. A hub may also forward. */
@@ -81,7 +81,7 @@ export class Peers {
    * @throws StartError if an option or the file with the destinations is wrong
    */
   async open(recording: Recording): Promise<void> {
-    const { config, notices, limits, metrics, shutdown } = this.#setup;
+    const { config, notices, limits, shutdown } = this.#setup;
     const forwarding = this.#forwarding;
     if (forwarding === undefined) return;
     await forwarding.open(recording).catch((error: Error) => {
@@ -91,8 +91,6 @@ export class Peers {
       const what = 'the file of --forward, and so decide where events and tokens go';
       await warnOfWriters(config.forward, what, this.#setup);
     }
-    metrics.forwarding = () => forwarding.figures();
-    metrics.waitingReplies = () => forwarding.acks?.waiting ?? 0;
     const ms = limits.forwardStopMs + limits.lastCallMs;
     shutdown.add(async () => {
       if (await resolvesWithin(forwarding.close(), ms)) return;
@@ -118,6 +116,11 @@ export class Peers {
 
   begin(): void {
     this.#forwarding?.begin();
+  }
+
+  /** @returns the destinations, for the metrics */
+  figures(): readonly ForwardFigures[] {
+    return this.#forwarding?.figures() ?? [];
   }
 
   /** @returns the pipes of a journal, by the names of their destinations */

@@ -13,6 +13,8 @@ export interface Recording extends Pick<AppParts, 'findRecorder' | 'findReadable
   readonly deployment: string | undefined;
   /** See `Refusals.deploymentIn`; undefined in local mode. */
   readonly deploymentIn: Refusals['deploymentIn'];
+  /** @returns the number of tokens by their state, now; none in local mode */
+  tokens(): Readonly<Record<string, number>>;
   /** Whether a text is a token of a deployment: never in local mode. */
   readonly isToken: IsToken;
   /**

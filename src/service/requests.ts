@@ -1,5 +1,6 @@
 /** The routes of a service, and which clients may use them. */
 
+import type { AllAssets } from '../assets/all-assets.ts';
 import { type Config, version } from '../config/config.ts';
 import { fileQueue } from '../config/file-queue.ts';
 import type { Hub } from '../forward/hub/hub.ts';
@@ -14,6 +15,7 @@ import { eventSchema } from '../journal/line/line-schema.ts';
 import type { AssetReadings } from '../reading/assets.ts';
 import type { ReadableJournals } from '../reading/journals.ts';
 import { readingRoutes } from '../reading/routes.ts';
+import { metricsText } from '../telemetry/metrics.ts';
 import type { TestMode } from '../test-mode/test-mode.ts';
 import type { DataFolder } from './folder.ts';
 import type { Peers } from './peers.ts';
@@ -26,6 +28,7 @@ export interface RequestParts {
   readonly recording: Recording;
   readonly space: SpaceWatch;
   readonly journals: ReadableJournals;
+  readonly allAssets: AllAssets;
   readonly assets: AssetReadings;
   readonly peers: Peers;
   readonly testMode: TestMode | undefined;
@@ -33,8 +36,8 @@ export interface RequestParts {
 
 /** @param address of the listener */
 export function createAppFor(address: string, setup: Setup, parts: RequestParts): App {
-  const { folder, recording, space, journals, assets, testMode } = parts;
-  const { hub, acks } = parts.peers;
+  const { folder, recording, space, journals, allAssets, assets, peers, testMode } = parts;
+  const { hub, acks } = peers;
   const { config, notices, activity, refusals, limits, metrics, keyMemory, shutdown, refusedFiles } = setup;
   const { pathPrefix, allowedHost: allowedHosts } = config;
   const tokenHeader = config.deployments === '' ? undefined : config.tokenHeader;
@@ -45,10 +48,24 @@ export function createAppFor(address: string, setup: Setup, parts: RequestParts)
     return folder.trouble ?? recording.trouble ?? space.trouble ?? acks?.problem(recording.deployments());
   };
   const troubles = () => new Map([...(acks?.troubles(recording.deployments()) ?? []), ...recording.troubles()]);
-  metrics.deploymentsInTrouble = () => troubles().size;
   const sourcesOf: Hub['sourcesOf'] = (...asked) => hub.sourcesOf(...asked);
   const sourceFilter: Hub['sourceFilter'] = (...asked) => hub.sourceFilter(...asked);
   const readiness = () => readinessOf(problem(), { deployments: troubles(), files: filesIn(refusedFiles) });
+  const showMetrics = async () => {
+    await assets.update();
+    return metricsText(metrics, {
+      isReady: readiness().status === 200,
+      freeBytes: space.freeBytes,
+      keys: keyMemory,
+      assets: allAssets,
+      watchedAges: allAssets.ages(Date.now()),
+      tokens: recording.tokens(),
+      deploymentsInTrouble: troubles().size,
+      waitingReplies: acks?.waiting ?? 0,
+      forwarding: peers.figures(),
+      hub: hub.figures(),
+    });
+  };
   return createApp({
     acceptsKeys,
     pathPrefix,
@@ -80,7 +97,7 @@ export function createAppFor(address: string, setup: Setup, parts: RequestParts)
       ),
     limits,
     metrics,
-    freeBytes: () => space.freeBytes,
+    showMetrics,
     turn: () => journals.shared.turns.take(),
     notices,
     activity,

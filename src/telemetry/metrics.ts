@@ -60,24 +60,34 @@ export interface HubFigures {
   readonly lostEvents: number;
 }
 
-/** The assets of `--watch-asset`. */
-export interface WatchedFigures {
-  /** Waits for a limited time until the assets are known. Never rejects. */
-  update(): Promise<void>;
-  /**
-   * @param nowMs in ms since 1970
-   * @returns by key the seconds since the last event of the asset with the oldest last event; Infinity if there is no asset. A key
-   *   is left out until its assets are known
-   */
-  ages(nowMs: number): ReadonlyMap<string, number>;
-}
-
 /** The state of the assets of all journals. */
 export interface AssetFigures {
   /** Number of events of new assets that did not fit into the memory. */
   readonly refused: number;
   /** Number of journals whose state could not be written. */
   readonly unsaved: number;
+}
+
+/** What `/metrics` shows besides what is counted: the state of the parts of a service at one moment. */
+export interface ShownFigures {
+  /** Whether `/readyz` answers 200. */
+  readonly isReady: boolean;
+  /** Free space of the disk; undefined if the system does not report it. */
+  readonly freeBytes: number | undefined;
+  /** Undefined if `Idempotency-Key` is ignored. */
+  readonly keys: KeyFigures | undefined;
+  readonly assets: AssetFigures;
+  /** The keys of `--watch-asset`, each with the seconds since the last event of the asset with the oldest one; Infinity without an asset. */
+  readonly watchedAges: ReadonlyMap<string, number>;
+  /** Number of tokens by their state: `expired`; none in local mode. */
+  readonly tokens: Readonly<Record<string, number>>;
+  /** Number of deployments that cannot record now. */
+  readonly deploymentsInTrouble: number;
+  /** Number of replies that wait for the destination of `--ack`. */
+  readonly waitingReplies: number;
+  /** The destinations that events are forwarded to. */
+  readonly forwarding: readonly ForwardFigures[];
+  readonly hub: HubFigures;
 }
 
 /** Histogram buckets: from a single report to many reports that waited for a slow disk. */
@@ -90,16 +100,19 @@ const SYNC_SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025
 /** The counters of a service. A report costs one or two additions; the histograms are updated once for each batch. */
 export class Metrics {
   /** Number of replies, by path of the route table and then by status. */
-  readonly #requests = new Map<string, number[]>();
-  readonly #batchEvents = new Histogram(BATCH_EVENTS);
-  readonly #syncSeconds = new Histogram(SYNC_SECONDS);
-  readonly #requestItems = new Histogram(REQUEST_ITEMS);
-  readonly #ackSeconds = new Histogram(SYNC_SECONDS);
-  #writtenBytes = 0;
-  #replays = 0;
-  /** Number of readings, by kind, and the events that were sent to them. */
-  readonly #reads = new Map<string, number>();
-  #sentEvents = 0;
+  readonly requests = new Map<string, number[]>();
+  readonly batchEvents = new Histogram(BATCH_EVENTS);
+  readonly syncSeconds = new Histogram(SYNC_SECONDS);
+  readonly requestItems = new Histogram(REQUEST_ITEMS);
+  readonly ackSeconds = new Histogram(SYNC_SECONDS);
+  writtenBytes = 0;
+  /** Number of events that were not recorded again, since an earlier report has their idempotency key. */
+  replays = 0;
+  /** Number of readings, by their form or their subject, never text of a client. */
+  readonly reads = new Map<string, number>();
+  /** Number of events that were sent to readings. */
+  sentEvents = 0;
+  openStreams = 0;
   /** Number of durable events, by type. */
   readonly events: Record<Event['type'], number> = {
     AssetMaterialization: 0,
@@ -108,63 +121,37 @@ export class Metrics {
   };
   /** Number of requests without a valid token since the start (hosted mode): replies `401` and `429`. */
   authFailures = 0;
-  /** Returns the number of tokens by their state: `expired`; none unless hosted mode replaces the function. */
-  tokens: () => Readonly<Record<string, number>> = () => ({});
-  /** Returns how many deployments cannot record now; `0` unless hosted mode replaces the function. */
-  deploymentsInTrouble: () => number = () => 0;
   /** The open journals; a journal adds and removes itself. */
   readonly journals = new Set<JournalFigures>();
   /** The open connections; the listener sets it to its own collection. */
   connections: { readonly size: number } = new Set();
-  openStreams: () => number = () => 0;
-  /** Returns how many replies wait for the destination of `--ack`. */
-  waitingReplies: () => number = () => 0;
-  /** Returns the destinations that events are forwarded to; none unless the service forwards. */
-  forwarding: () => readonly ForwardFigures[] = () => [];
-  /** Returns the sources of the journals that were asked by one since the start. */
-  hub: () => HubFigures = () => ({ sources: 0, sourcesShare: 0, silentSeconds: undefined, lostEvents: 0 });
-  /** Undefined without `--watch-asset`. */
-  watched: WatchedFigures | undefined;
-  /** Undefined if no state of assets is kept. */
-  assets: AssetFigures | undefined;
-  /** The idempotency keys that are remembered; undefined if `Idempotency-Key` is ignored. */
-  keys: KeyFigures | undefined;
 
   /**
    * Counts a reply.
    * @param path the path of the route that matched the request, or `/other`
    */
   answered(path: string, status: number): void {
-    let counts = this.#requests.get(path);
+    let counts = this.requests.get(path);
     if (counts === undefined) {
       counts = [];
-      this.#requests.set(path, counts);
+      this.requests.set(path, counts);
     }
     counts[status] = (counts[status] ?? 0) + 1;
   }
 
   /** Counts a recorded request of the batch endpoint. @param items number of its events on stable storage */
   recordedBatch(items: number): void {
-    this.#requestItems.observe(items);
-  }
-
-  /** Counts events that were not recorded again, since an earlier report has their idempotency key. */
-  replayed(count: number): void {
-    this.#replays += count;
+    this.requestItems.observe(items);
   }
 
   /** Counts a reply that has waited for `--ack`. @param ms since the sync */
   acknowledged(ms: number): void {
-    this.#ackSeconds.observe(ms / 1000);
+    this.ackSeconds.observe(ms / 1000);
   }
 
   /** Counts the start of a reading. @param kind its form or its subject, never text of a client */
   read(kind: string): void {
-    this.#reads.set(kind, (this.#reads.get(kind) ?? 0) + 1);
-  }
-
-  sentEvents(count: number): void {
-    this.#sentEvents += count;
+    this.reads.set(kind, (this.reads.get(kind) ?? 0) + 1);
   }
 
   /**
@@ -173,151 +160,9 @@ export class Metrics {
    * @param ms time to write and sync it
    */
   wrote(events: number, bytes: number, ms: number): void {
-    this.#batchEvents.observe(events);
-    this.#syncSeconds.observe(ms / 1000);
-    this.#writtenBytes += bytes;
-  }
-
-  /**
-   * @param ready whether `/readyz` answers 200
-   * @param freeBytes free space of the disk, undefined if the system does not report it
-   * @returns the body of `/metrics`
-   */
-  render(ready: boolean, freeBytes: number | undefined): string {
-    let text = '';
-    /** @param samples the text after the name, for each sample */
-    const add = (own: string, type: string, help: string, samples: readonly string[]) => {
-      // The Prometheus client libraries share the names of process metrics, so these have no prefix of their own.
-      const name = own.startsWith('process') ? own : `assetlog_${own}`;
-      text += `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n`;
-      for (const sample of samples) text += `${name}${sample}\n`;
-    };
-    const gauge = (name: string, help: string, value: number) => add(name, 'gauge', help, [` ${value}`]);
-    const sumOf = (figure: keyof JournalFigures) => [...this.journals].reduce((sum, one) => sum + one[figure], 0);
-
-    const requests = [...this.#requests].flatMap(([path, counts]) =>
-      Object.entries(counts).map(
-        ([status, count]) => `{endpoint="${path.slice(1) || 'page'}",status="${status}"} ${count}`,
-      ),
-    );
-    const events = Object.entries(this.events).map(([type, count]) => `{type="${type}"} ${count}`);
-    add('http_requests_total', 'counter', 'Replies by path and status.', requests);
-    add('events_total', 'counter', 'Recorded events.', events);
-    add('written_bytes_total', 'counter', 'Bytes of recorded lines.', [` ${this.#writtenBytes}`]);
-    add('batch_events', 'histogram', 'Events that shared a write and sync.', this.#batchEvents.samples());
-    add('request_items', 'histogram', 'Events in one request of the batch endpoint.', this.#requestItems.samples());
-    add('sync_seconds', 'histogram', 'Time to write and sync a batch.', this.#syncSeconds.samples());
-    add(
-      'idempotent_replays_total',
-      'counter',
-      'Repeated events that were not recorded again, by their idempotency key.',
-      [` ${this.#replays}`],
-    );
-    add('ack_seconds', 'histogram', 'Time from the sync to the acknowledgement of --ack.', this.#ackSeconds.samples());
-    gauge('ack_waiting', 'Replies that wait for the acknowledgement of --ack.', this.waitingReplies());
-    if (this.keys !== undefined) {
-      const { held, oldestSeconds } = this.keys;
-      const seconds = oldestSeconds === undefined ? 0 : Math.max(0, Math.floor(Date.now() / 1000) - oldestSeconds);
-      gauge('idempotency_keys', 'Idempotency keys that are remembered.', held);
-      gauge('idempotency_window_seconds', 'Age of the oldest key, in the journal with the shortest window.', seconds);
-    }
-    const reads = [...this.#reads].map(([kind, count]) => `{kind="${kind}"} ${count}`);
-    add('reads_total', 'counter', 'Readings by kind.', reads);
-    add('read_events_total', 'counter', 'Events sent to readings.', [` ${this.#sentEvents}`]);
-    gauge('streams', 'Open streams of events.', this.openStreams());
-    gauge('queue_bytes', 'Memory of the events that wait for the disk.', sumOf('queueBytes'));
-    gauge('last_seq', 'Seq of the newest event; a sum over open journals.', sumOf('lastSeq'));
-    gauge('journal_files', 'Files of open journals.', sumOf('files'));
-    const watched = [...(this.watched?.ages(Date.now()) ?? [])].map(
-      ([key, seconds]) =>
-        `{key="${key.replace(/["\\]/g, '\\$&')}"} ${seconds === Number.POSITIVE_INFINITY ? '+Inf' : seconds}`,
-    );
-    add('watched_asset_age_seconds', 'gauge', 'Time since the last event of the oldest asset under a key.', watched);
-    if (this.assets !== undefined) {
-      const { refused, unsaved } = this.assets;
-      const help = 'Events of new assets that the state of the assets had no memory for.';
-      add('assets_refused_total', 'counter', help, [` ${refused}`]);
-      gauge('assets_unsaved', 'Journals whose state of the assets could not be written.', unsaved);
-    }
-    if (freeBytes !== undefined) gauge('disk_free_bytes', 'Free space of the disk.', freeBytes);
-    gauge('connections', 'Open connections.', this.connections.size);
-    const failures = [` ${this.authFailures}`];
-    add('auth_failures_total', 'counter', 'Requests without a valid token.', failures);
-    const tokens = Object.entries(this.tokens()).map(([state, count]) => `{state="${state}"} ${count}`);
-    add('tokens', 'gauge', 'Tokens of the deployments file by state; expiring: within 14 days.', tokens);
-    gauge('deployments_in_trouble', 'Deployments that cannot record now.', this.deploymentsInTrouble());
-    const { sources, sourcesShare, silentSeconds, lostEvents } = this.hub();
-    this.#addForwarding(add, lostEvents);
-    gauge('hub_sources', 'Journals whose forwarded events are here; a sum.', sources);
-    gauge('hub_sources_ratio', 'Share of the sources that one journal accepts; the largest.', sourcesShare);
-    const silence = silentSeconds === undefined ? [] : [` ${silentSeconds}`];
-    add('hub_silent_seconds', 'gauge', 'Time since the last request of the most silent journal.', silence);
-    gauge('ready', '1 while /readyz answers 200.', Number(ready));
-    add('build_info', 'gauge', 'Version of assetlog and of Node.', [
-      `{version="${version}",node="${process.version}"} 1`,
-    ]);
-    gauge('process_resident_memory_bytes', 'Resident memory.', process.memoryUsage.rss());
-    gauge('process_start_time_seconds', 'When the process started.', performance.timeOrigin / 1000);
-    return text;
-  }
-
-  /**
-   * One sample for each destination: a sum over its journals, or their largest value.
-   * @param hubLostEvents number of events that sources reported as lost
-   */
-  #addForwarding(
-    add: (own: string, type: string, help: string, samples: readonly string[]) => void,
-    hubLostEvents: number,
-  ): void {
-    const all = this.forwarding();
-    const gauge = (name: string, help: string, figure: (one: ForwardFigures) => number | undefined) => {
-      const samples = all.filter((one) => figure(one) !== undefined);
-      add(
-        `forward_${name}`,
-        'gauge',
-        help,
-        samples.map((one) => `{destination="${one.destination}"} ${figure(one)}`),
-      );
-    };
-    const counts = (
-      name: string,
-      help: string,
-      label: string,
-      of: (one: ForwardFigures) => ReadonlyMap<string, number>,
-    ) => {
-      const samples = all.flatMap((one) =>
-        [...of(one)].map(([value, count]) => `{destination="${one.destination}",${label}="${value}"} ${count}`),
-      );
-      add(`forward_${name}`, name.endsWith('_total') ? 'counter' : 'gauge', help, samples);
-    };
-    gauge('lag_events', 'Events that a destination has not received; a sum over deployments.', (one) => one.lagEvents);
-    gauge('lag_seconds', 'Age of the oldest such event; the largest of all deployments.', (one) => one.lagSeconds);
-    gauge('held_bytes', 'Size of the files with such events; a sum.', (one) => one.heldBytes);
-    gauge('dead_letters', 'Open dead letters; a sum.', (one) => one.deadLetters);
-    gauge(
-      'last_success_timestamp_seconds',
-      'When a destination accepted an event; the latest.',
-      (one) => one.lastSuccessSeconds,
-    );
-    const lost = (figure: (one: ForwardFigures) => number) => [
-      ` ${hubLostEvents}`,
-      ...all.map((one) => `{destination="${one.destination}"} ${figure(one)}`),
-    ];
-    add(
-      'forward_lost_events_total',
-      'counter',
-      'Events that were removed unconfirmed; without a destination: of journals that forward to this service.',
-      lost(({ lostEvents }) => lostEvents),
-    );
-    add(
-      'forward_missing_events',
-      'gauge',
-      'Events that were removed unconfirmed and are missing now.',
-      lost(({ missingEvents }) => missingEvents),
-    );
-    counts('state', 'Deployments by the state of forwarding.', 'state', (one) => one.states);
-    counts('events_total', 'Events by their outcome at a destination.', 'outcome', (one) => one.outcomes);
-    counts('requests_total', 'Requests to a destination by their answer.', 'answer', (one) => one.answers);
+    this.batchEvents.observe(events);
+    this.syncSeconds.observe(ms / 1000);
+    this.writtenBytes += bytes;
   }
 }
 
@@ -347,4 +192,138 @@ class Histogram {
     });
     return [...buckets, `_sum ${this.#sum}`, `_count ${count}`];
   }
+}
+
+/** Adds a metric to a text. @param samples the text after the name, for each sample */
+type Add = (own: string, type: string, help: string, samples: readonly string[]) => void;
+
+/** @returns the body of `/metrics` */
+export function metricsText(counts: Metrics, figures: ShownFigures): string {
+  let text = '';
+  const add: Add = (own, type, help, samples) => {
+    // The Prometheus client libraries share the names of process metrics, so these have no prefix of their own.
+    const name = own.startsWith('process') ? own : `assetlog_${own}`;
+    text += `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n`;
+    for (const sample of samples) text += `${name}${sample}\n`;
+  };
+  const gauge = (name: string, help: string, value: number) => add(name, 'gauge', help, [` ${value}`]);
+  const sumOf = (figure: keyof JournalFigures) => [...counts.journals].reduce((sum, one) => sum + one[figure], 0);
+
+  const requests = [...counts.requests].flatMap(([path, byStatus]) =>
+    Object.entries(byStatus).map(
+      ([status, count]) => `{endpoint="${path.slice(1) || 'page'}",status="${status}"} ${count}`,
+    ),
+  );
+  const events = Object.entries(counts.events).map(([type, count]) => `{type="${type}"} ${count}`);
+  add('http_requests_total', 'counter', 'Replies by path and status.', requests);
+  add('events_total', 'counter', 'Recorded events.', events);
+  add('written_bytes_total', 'counter', 'Bytes of recorded lines.', [` ${counts.writtenBytes}`]);
+  add('batch_events', 'histogram', 'Events that shared a write and sync.', counts.batchEvents.samples());
+  add('request_items', 'histogram', 'Events in one request of the batch endpoint.', counts.requestItems.samples());
+  add('sync_seconds', 'histogram', 'Time to write and sync a batch.', counts.syncSeconds.samples());
+  add(
+    'idempotent_replays_total',
+    'counter',
+    'Repeated events that were not recorded again, by their idempotency key.',
+    [` ${counts.replays}`],
+  );
+  add('ack_seconds', 'histogram', 'Time from the sync to the acknowledgement of --ack.', counts.ackSeconds.samples());
+  gauge('ack_waiting', 'Replies that wait for the acknowledgement of --ack.', figures.waitingReplies);
+  if (figures.keys !== undefined) {
+    const { held, oldestSeconds } = figures.keys;
+    const seconds = oldestSeconds === undefined ? 0 : Math.max(0, Math.floor(Date.now() / 1000) - oldestSeconds);
+    gauge('idempotency_keys', 'Idempotency keys that are remembered.', held);
+    gauge('idempotency_window_seconds', 'Age of the oldest key, in the journal with the shortest window.', seconds);
+  }
+  const reads = [...counts.reads].map(([kind, count]) => `{kind="${kind}"} ${count}`);
+  add('reads_total', 'counter', 'Readings by kind.', reads);
+  add('read_events_total', 'counter', 'Events sent to readings.', [` ${counts.sentEvents}`]);
+  gauge('streams', 'Open streams of events.', counts.openStreams);
+  gauge('queue_bytes', 'Memory of the events that wait for the disk.', sumOf('queueBytes'));
+  gauge('last_seq', 'Seq of the newest event; a sum over open journals.', sumOf('lastSeq'));
+  gauge('journal_files', 'Files of open journals.', sumOf('files'));
+  const watched = [...figures.watchedAges].map(
+    ([key, seconds]) =>
+      `{key="${key.replace(/["\\]/g, '\\$&')}"} ${seconds === Number.POSITIVE_INFINITY ? '+Inf' : seconds}`,
+  );
+  add('watched_asset_age_seconds', 'gauge', 'Time since the last event of the oldest asset under a key.', watched);
+  const { refused, unsaved } = figures.assets;
+  const help = 'Events of new assets that the state of the assets had no memory for.';
+  add('assets_refused_total', 'counter', help, [` ${refused}`]);
+  gauge('assets_unsaved', 'Journals whose state of the assets could not be written.', unsaved);
+  if (figures.freeBytes !== undefined) gauge('disk_free_bytes', 'Free space of the disk.', figures.freeBytes);
+  gauge('connections', 'Open connections.', counts.connections.size);
+  const failures = [` ${counts.authFailures}`];
+  add('auth_failures_total', 'counter', 'Requests without a valid token.', failures);
+  const tokens = Object.entries(figures.tokens).map(([state, count]) => `{state="${state}"} ${count}`);
+  add('tokens', 'gauge', 'Tokens of the deployments file by state; expiring: within 14 days.', tokens);
+  gauge('deployments_in_trouble', 'Deployments that cannot record now.', figures.deploymentsInTrouble);
+  const { sources, sourcesShare, silentSeconds, lostEvents } = figures.hub;
+  addForwarding(add, figures.forwarding, lostEvents);
+  gauge('hub_sources', 'Journals whose forwarded events are here; a sum.', sources);
+  gauge('hub_sources_ratio', 'Share of the sources that one journal accepts; the largest.', sourcesShare);
+  const silence = silentSeconds === undefined ? [] : [` ${silentSeconds}`];
+  add('hub_silent_seconds', 'gauge', 'Time since the last request of the most silent journal.', silence);
+  gauge('ready', '1 while /readyz answers 200.', Number(figures.isReady));
+  add('build_info', 'gauge', 'Version of assetlog and of Node.', [
+    `{version="${version}",node="${process.version}"} 1`,
+  ]);
+  gauge('process_resident_memory_bytes', 'Resident memory.', process.memoryUsage.rss());
+  gauge('process_start_time_seconds', 'When the process started.', performance.timeOrigin / 1000);
+  return text;
+}
+
+/**
+ * One sample for each destination: a sum over its journals, or their largest value.
+ * @param hubLostEvents number of events that sources reported as lost
+ */
+function addForwarding(add: Add, all: readonly ForwardFigures[], hubLostEvents: number): void {
+  const gauge = (name: string, help: string, figure: (one: ForwardFigures) => number | undefined) => {
+    const samples = all.filter((one) => figure(one) !== undefined);
+    add(
+      `forward_${name}`,
+      'gauge',
+      help,
+      samples.map((one) => `{destination="${one.destination}"} ${figure(one)}`),
+    );
+  };
+  const counts = (
+    name: string,
+    help: string,
+    label: string,
+    of: (one: ForwardFigures) => ReadonlyMap<string, number>,
+  ) => {
+    const samples = all.flatMap((one) =>
+      [...of(one)].map(([value, count]) => `{destination="${one.destination}",${label}="${value}"} ${count}`),
+    );
+    add(`forward_${name}`, name.endsWith('_total') ? 'counter' : 'gauge', help, samples);
+  };
+  gauge('lag_events', 'Events that a destination has not received; a sum over deployments.', (one) => one.lagEvents);
+  gauge('lag_seconds', 'Age of the oldest such event; the largest of all deployments.', (one) => one.lagSeconds);
+  gauge('held_bytes', 'Size of the files with such events; a sum.', (one) => one.heldBytes);
+  gauge('dead_letters', 'Open dead letters; a sum.', (one) => one.deadLetters);
+  gauge(
+    'last_success_timestamp_seconds',
+    'When a destination accepted an event; the latest.',
+    (one) => one.lastSuccessSeconds,
+  );
+  const lost = (figure: (one: ForwardFigures) => number) => [
+    ` ${hubLostEvents}`,
+    ...all.map((one) => `{destination="${one.destination}"} ${figure(one)}`),
+  ];
+  add(
+    'forward_lost_events_total',
+    'counter',
+    'Events that were removed unconfirmed; without a destination: of journals that forward to this service.',
+    lost(({ lostEvents }) => lostEvents),
+  );
+  add(
+    'forward_missing_events',
+    'gauge',
+    'Events that were removed unconfirmed and are missing now.',
+    lost(({ missingEvents }) => missingEvents),
+  );
+  counts('state', 'Deployments by the state of forwarding.', 'state', (one) => one.states);
+  counts('events_total', 'Events by their outcome at a destination.', 'outcome', (one) => one.outcomes);
+  counts('requests_total', 'Requests to a destination by their answer.', 'answer', (one) => one.answers);
 }

@@ -46,7 +46,7 @@ function appWith(parts: Partial<Parameters<typeof createApp>[0]>) {
     readiness: () => ({ kind: 'body', status: 200, body: '{}' }),
     limits,
     metrics: new Metrics(),
-    freeBytes: () => undefined,
+    showMetrics: async () => '',
     turn: async () => {},
     notices: createNotices('error', false, () => {}),
     activity: {

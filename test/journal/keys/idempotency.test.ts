@@ -65,7 +65,7 @@ test('a repeated report is recorded once, gets the result of the first, and is c
   assert.deepEqual(await append(event('a')), REPLAYED);
   assert.deepEqual(recordedKeys(disk), ['a', 'b']);
   assert.equal(memory.held, 2);
-  assert.match(metrics.render(true, undefined), /^assetlog_idempotent_replays_total 2$/m);
+  assert.equal(metrics.replays, 2);
   assert.equal(journal.queueBytes, 0);
   await journal.close();
   assert.equal(memory.held, 0);
