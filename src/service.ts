@@ -1,9 +1,8 @@
 /** Wires the parts of a service, and starts and stops them in order: lock, record, listen, open. */
 
-import { AllAssets } from './assets/all-assets.ts';
 import { openClient as standardOpenClient } from './client/connection.ts';
 import { createClientAddress } from './config/client-address.ts';
-import { type Config, journalFolder } from './config/config.ts';
+import { type Config, segmentBytesOf } from './config/config.ts';
 import { type ExitCode, exitCodeOf, exitCodeOfJournal, exitCodes } from './config/exit-codes.ts';
 import { Mutex } from './config/mutex.ts';
 import { hostOf } from './http/origin.ts';
@@ -14,17 +13,15 @@ import { KeyMemory } from './journal/keys/memory.ts';
 import { createLockRota, lockFolder as standardLockFolder } from './journal/lock/lock.ts';
 import { DamagedError } from './journal/open/recovery.ts';
 import { OwnProgress } from './journal/progress.ts';
-import { AssetReadings } from './reading/assets.ts';
-import { ReadableJournals } from './reading/journals.ts';
-import { doorOf } from './service/door.ts';
+import type { ReadableJournals } from './reading/journals.ts';
 import { DataFolder } from './service/folder.ts';
-import { followingOf } from './service/followers.ts';
+import { type RecordedJournals, recordedJournals } from './service/followers.ts';
 import { recordForDeployments } from './service/hosted.ts';
-import { addressToListenAt, type BoundTo, leadsTo, listenAt } from './service/listening.ts';
+import { addressToListenAt, listenAt } from './service/listening.ts';
 import { recordLocally } from './service/local.ts';
 import { Peers } from './service/peers.ts';
-import { isReadingOn } from './service/readable.ts';
-import type { RecordedJournals, Recording } from './service/recording.ts';
+import { createReading } from './service/reading.ts';
+import type { Recording } from './service/recording.ts';
 import { createAppFor } from './service/requests.ts';
 import type { ServiceParts, Setup } from './service/setup.ts';
 import { resolvesWithin, Shutdown } from './service/shutdown.ts';
@@ -111,9 +108,11 @@ function setUp(config: Config, notices: Notices, parts: ServiceParts): Setup {
     refusals,
     keyMemory,
     locks: createLockRota(limits),
+    segmentBytes: segmentBytesOf(config),
     commitDelayMs: () => (shutdown.hasBegun ? 0 : config.commitDelay),
     progress: new OwnProgress(() => [...metrics.journals].some(({ queueBytes }) => queueBytes > 0)),
     refusedFiles: new Set(),
+    later: {},
     shutdown,
   };
 }
@@ -127,27 +126,12 @@ function openKeyMemory(keysMax: number, notices: Notices): KeyMemory | undefined
 
 /** The steps of a start, in order. */
 async function start(setup: Setup): Promise<Service> {
-  const { config, fd, limits, shutdown } = setup;
+  const { config, fd, limits, locks, shutdown } = setup;
   const at = await addressToListenAt(config, fd);
-  const folder = await lock(setup);
-  let own: BoundTo | undefined;
-  const isOwnUrl = (url: URL) => own !== undefined && leadsTo(url, own, config.allowedHost);
-  const journals = createJournals(setup, folder, () => recording);
-  const allAssets = createAssets(setup, folder, journals);
-  const peers = await Peers.create(setup, folder, allAssets, isOwnUrl);
-  // The file of --forward can get a hook with `on` while the service runs.
-  const isNeeded = config.watchAsset.length > 0 || config.forward !== '';
-  const isKept = isNeeded || isReadingOn(config, at.kind === 'address' ? at.host : LOOPBACK);
-  const recorded = {
-    folder,
-    followingOf: followingOf(setup, folder, isKept ? allAssets : undefined, peers),
-    forget: (deployment: string) => {
-      setup.progress.forget(journalFolder(folder.disk.folder, deployment));
-      allAssets.forget(deployment);
-    },
-    answerOf: doorOf({ setup, assets: allAssets, peers }),
-  };
-  const recording: Recording = await createRecording(setup, recorded, peers);
+  const folder = await DataFolder.lock(setup);
+  const { journals, allAssets, assets } = createReading(setup, folder);
+  const peers = await Peers.create(setup, folder, allAssets);
+  const recording = await createRecording(setup, recordedJournals(setup, at, folder, allAssets, peers), peers);
   await peers.open(recording);
   const space = await watchFreeSpace(setup, folder, recording);
   let opened: Promise<void> | undefined;
@@ -158,14 +142,16 @@ async function start(setup: Setup): Promise<Service> {
   // Clients of a passed socket wait in its accept queue while the journal is opened; after openWaitMs they get 503.
   if (fd !== undefined) await resolvesWithin(open(), limits.openWaitMs);
   // Otherwise the listener comes first: during a long recovery /livez answers 200 and /readyz 503.
-  const assets = createAssetReadings(setup, journals, allAssets);
+  shutdown.add(() => {
+    assets.close();
+    allAssets.close();
+  });
   const testMode = config.test ? await createTestMode(setup, recording, journals) : undefined;
   const parts = { folder, recording, space, journals, allAssets, assets, peers, testMode };
-  own = await listenAt(at, setup, (bound) => createAppFor(bound, setup, parts));
-  const { address, port } = own;
+  const { address, port } = await listenAt(setup, at, (bound) => createAppFor(bound, setup, parts));
   peers.onListening();
   await open();
-  folder.lock?.watch(setup.locks, (error) => recording.abandon(error));
+  folder.lock?.watch(locks, (error) => recording.abandon(error));
   peers.begin();
   shutdown.add(() => recording.hurry()); // the first step of a stop: the requests that it waits for get their replies
   return {
@@ -184,12 +170,6 @@ async function start(setup: Setup): Promise<Service> {
   };
 }
 
-async function lock({ config, notices, limits, openDisk, lockFolder, shutdown }: Setup): Promise<DataFolder> {
-  const folder = await DataFolder.lock(openDisk(config.data), lockFolder, limits, notices);
-  shutdown.add(() => folder.release());
-  return folder;
-}
-
 /** @throws StartError if the deployments file cannot be read or is invalid */
 async function createRecording(setup: Setup, journals: RecordedJournals, peers: Peers): Promise<Recording> {
   const { config, notices, limits, refusals, activity, shutdown } = setup;
@@ -198,6 +178,7 @@ async function createRecording(setup: Setup, journals: RecordedJournals, peers: 
     config.deployments === ''
       ? recordLocally(setup, journals)
       : await recordForDeployments(setup, journals, () => peers.update());
+  setup.later.recording = recording;
   refusals.deploymentIn = recording.deploymentIn;
   refusals.isToken = recording.isToken;
   activity.isToken = recording.isToken;
@@ -242,62 +223,6 @@ async function watchFreeSpace(
   );
 }
 
-/** @param recording returns what is recorded into, when it is there */
-function createJournals(setup: Setup, { disk }: DataFolder, recording: () => Recording): ReadableJournals {
-  const { limits, notices, openDisk, progress, collectGarbage } = setup;
-  const open = (deployment: string) => {
-    recording().wake(deployment);
-    return recording().troubles().get(deployment);
-  };
-  return new ReadableJournals({ data: disk.folder, openDisk, progress, open, limits, notices, collectGarbage });
-}
-
-function createAssets(
-  { config, limits, notices, openDisk, progress }: Setup,
-  { disk }: DataFolder,
-  journals: ReadableJournals,
-): AllAssets {
-  return new AllAssets({
-    keys: config.watchAsset,
-    isHosted: config.deployments !== '',
-    openDisk: (deployment) => openDisk(journalFolder(disk.folder, deployment)),
-    journalOf: (deployment) => journals.of(deployment),
-    nextSeq: (folder) => progress.nextSeq(folder),
-    turn: () => journals.shared.turns.take(),
-    notices,
-    limits,
-  });
-}
-
-function createAssetReadings(
-  { limits, shutdown }: Setup,
-  journals: ReadableJournals,
-  assets: AllAssets,
-): AssetReadings {
-  const readings = new AssetReadings({ journals, assets, limits });
-  shutdown.add(() => {
-    readings.close();
-    assets.close();
-  });
-  return readings;
-}
-
-/** The test mode. Its reset also empties what is derived from the journal. */
-async function createTestMode(
-  { limits, notices, refusals, aroundReset = (reset) => reset() }: Setup,
-  recording: Recording,
-  journals: ReadableJournals,
-): Promise<TestMode> {
-  const { TestMode } = await import('./test-mode/test-mode.ts');
-  const begin = async () => {
-    await journals.of(undefined).startOver(() => recording.startOver());
-    refusals.clear();
-  };
-  const resets = new Mutex();
-  const startOver = () => aroundReset(() => resets.run(begin));
-  return new TestMode({ limits, notices, startOver });
-}
-
 /** @throws StartError */
 async function openJournals(folder: DataFolder, recording: Recording): Promise<void> {
   try {
@@ -316,5 +241,18 @@ function recoveryFailed({ folder }: Disk, error: Error): StartError {
   return new StartError(exitCode, `the journal in ${folder} cannot be opened: ${error.message}${hint}`);
 }
 
-/** A socket that was passed might listen on this address. */
-const LOOPBACK = '127.0.0.1';
+/** The test mode. Its reset also empties what is derived from the journal. */
+async function createTestMode(
+  { limits, notices, refusals, aroundReset = (reset) => reset() }: Setup,
+  recording: Recording,
+  journals: ReadableJournals,
+): Promise<TestMode> {
+  const { TestMode } = await import('./test-mode/test-mode.ts');
+  const begin = async () => {
+    await journals.of(undefined).startOver(() => recording.startOver());
+    refusals.clear();
+  };
+  const resets = new Mutex();
+  const startOver = () => aroundReset(() => resets.run(begin));
+  return new TestMode({ limits, notices, startOver });
+}

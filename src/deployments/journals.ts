@@ -42,6 +42,8 @@ export interface DeploymentJournalsOptions {
   readonly notices: Notices;
   /** Called after a Defect of a journal: the service must end. */
   readonly onDefect: (error: Error) => void;
+  /** Called when the journal of a removed deployment is closed: its folder can have another one when the name is used again. */
+  readonly onRemoved?: ((name: string) => void) | undefined;
   /** @returns the followers of a deployment's journal. Called before each opening of the journal. */
   readonly followingOf?: ((name: string) => Pick<JournalOptions, 'followers' | 'heldBack' | 'onRefused'>) | undefined;
 }
@@ -94,12 +96,11 @@ export class DeploymentJournals {
   /**
    * Closes the journals of deployments that were removed, after the reports they had accepted are durable.
    * @param isThere whether a deployment still exists
-   * @param onClosed called with the name of each closed one: its folder can have another journal when the name is used again
    */
-  keepOnly(isThere: (name: string) => boolean, onClosed: (name: string) => void): void {
+  keepOnly(isThere: (name: string) => boolean): void {
     const retire = async (name: string, journal: DeploymentJournal) => {
       await journal.retire();
-      if (this.#deployments.delete(name)) onClosed(name);
+      if (this.#deployments.delete(name)) this.#shared.onRemoved?.(name);
     };
     for (const [name, journal] of this.#deployments) if (!isThere(name)) void retire(name, journal);
   }

@@ -100,15 +100,20 @@ export function tokensByState(
   return found;
 }
 
-/** @returns a function that counts the tokens in each state at a time in ms since 1970, in logarithmic time */
+/** @returns a function that counts the tokens in each state at a time in ms since 1970, in logarithmic time until they change */
 export function tokenCounter(
-  { tokensOf }: Deployments,
+  deployments: () => Deployments,
   soonMs: number,
 ): (nowMs: number) => Readonly<Record<TokenState, number>> {
   const endOf = ({ notAfterMs = Number.MAX_SAFE_INTEGER }: Token) => notAfterMs;
-  const ends = [...tokensOf.values()].flatMap((tokens) => tokens.map(endOf)).sort((one, other) => one - other);
+  let sorted: Deployments | undefined;
+  let ends: number[] = [];
   const endedAt = (ms: number) => findFirstIndex(ends, (end) => end > ms);
   return (nowMs) => {
+    if (sorted !== deployments()) {
+      sorted = deployments();
+      ends = [...sorted.tokensOf.values()].flatMap((tokens) => tokens.map(endOf)).sort((one, other) => one - other);
+    }
     const expired = endedAt(nowMs);
     const soon = endedAt(nowMs + soonMs);
     return { valid: ends.length - soon, expiring: soon - expired, expired };

@@ -2,7 +2,6 @@
 
 import type { AllAssets } from '../assets/all-assets.ts';
 import { type Forget, forgetTest } from '../assets/forget.ts';
-import { journalFolder } from '../config/config.ts';
 import { isObject, type JsonObject, readObject } from '../config/json-file.ts';
 import type { RetryResult } from '../forward/pipe/retry.ts';
 import type { DestinationStatus } from '../forward/pipe/status.ts';
@@ -11,6 +10,7 @@ import { type Disk, describe } from '../journal/disk.ts';
 import { type Door, refusal } from '../journal/lock/protocol.ts';
 import { takeTicket } from '../journal/lock/tell.ts';
 import type { Notices } from '../telemetry/log.ts';
+import type { DataFolder } from './folder.ts';
 import type { Peers } from './peers.ts';
 import type { Setup } from './setup.ts';
 
@@ -35,22 +35,22 @@ export interface DoorAnswers {
 }
 
 export interface DoorParts {
-  readonly setup: Pick<Setup, 'config' | 'openDisk' | 'notices'>;
+  readonly setup: Pick<Setup, 'notices'>;
+  readonly folder: DataFolder;
   readonly assets: AllAssets;
   readonly peers: Peers;
 }
 
 /** @returns what answers the requests to the lock of each journal, by its deployment */
-export function doorOf({ setup, ...parts }: DoorParts): (deployment: string | undefined) => Door['answer'] {
-  const { config, openDisk, notices } = setup;
+export function doorOf({ setup, folder, ...parts }: DoorParts): (deployment: string | undefined) => Door['answer'] {
   return (deployment) => {
-    const disk = openDisk(journalFolder(config.data, deployment));
-    const own = { ...parts, deployment, disk, notices: notices.with({ folder: disk.folder }) };
+    const disk = folder.diskOf(deployment);
+    const own = { ...parts, deployment, disk, notices: setup.notices.with({ folder: disk.folder }) };
     return (text, gone) => answer(text, gone, own);
   };
 }
 
-interface JournalParts extends Omit<DoorParts, 'setup'> {
+interface JournalParts extends Omit<DoorParts, 'setup' | 'folder'> {
   readonly deployment: string | undefined;
   readonly disk: Disk;
   readonly notices: Notices;

@@ -1,12 +1,13 @@
 /** The data folder of a service: its lock, which is retried while the disk is full, and warnings about unsafe folders. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
+import { journalFolder } from '../config/config.ts';
 import { exitCodeOf, exitCodes } from '../config/exit-codes.ts';
-import type { Limits } from '../config/limits.ts';
 import { type Disk, describe, isFull } from '../journal/disk.ts';
-import { InUseError, type Lock, type LockFolder, UnlockableError } from '../journal/lock/lock.ts';
+import { InUseError, type Lock, UnlockableError } from '../journal/lock/lock.ts';
 import { hazardOf } from '../journal/open/mount.ts';
 import type { Notices } from '../telemetry/log.ts';
+import type { Setup } from './setup.ts';
 import { StartError } from './start-error.ts';
 
 type LockState =
@@ -21,36 +22,35 @@ export const HOSTED = '.hosted';
 
 const NO_SPACE = 'the disk is full; the service waits for space to lock its data folder';
 
+type LockSetup = Pick<Setup, 'config' | 'openDisk' | 'lockFolder' | 'limits' | 'notices' | 'shutdown'>;
+
 /** A data folder and its lock. No file in the folder is read or written before it is locked. */
 export class DataFolder {
   readonly disk: Disk;
-  readonly #lockFolder: LockFolder;
-  readonly #limits: Limits;
-  readonly #notices: Notices;
+  readonly #setup: LockSetup;
   #state: LockState = { kind: 'disk full' };
   /** Resolves after the last write to the folder; undefined if no write is pending at the release. */
   #lastWrite: Promise<void> | undefined;
 
-  private constructor(disk: Disk, lockFolder: LockFolder, limits: Limits, notices: Notices) {
-    this.disk = disk;
-    this.#lockFolder = lockFolder;
-    this.#limits = limits;
-    this.#notices = notices;
+  private constructor(setup: LockSetup) {
+    this.disk = setup.openDisk(setup.config.data);
+    this.#setup = setup;
   }
 
   /**
    * Makes and locks the folder. If the disk is too full, the folder is returned unlocked and `whenLocked` tries again.
    * @throws StartError, or the error of a system call, after which the folder is unlocked again
    */
-  static async lock(disk: Disk, lockFolder: LockFolder, limits: Limits, notices: Notices): Promise<DataFolder> {
-    const folder = new DataFolder(disk, lockFolder, limits, notices);
-    try {
-      await folder.#tryLock((error) => notices.error(NO_SPACE, { problem: describe(error) }));
-    } catch (error) {
-      await folder.release();
-      throw error;
-    }
+  static async lock(setup: LockSetup): Promise<DataFolder> {
+    const folder = new DataFolder(setup);
+    setup.shutdown.add(() => folder.release());
+    await folder.#tryLock((error) => setup.notices.error(NO_SPACE, { problem: describe(error) }));
     return folder;
+  }
+
+  /** @returns the file system access of a journal's folder, by its deployment */
+  diskOf(deployment: string | undefined): Disk {
+    return this.#setup.openDisk(journalFolder(this.disk.folder, deployment));
   }
 
   /** Why the folder is not locked; undefined if it is locked. */
@@ -64,7 +64,7 @@ export class DataFolder {
    */
   async whenLocked(): Promise<void> {
     while (this.#state.kind === 'disk full') {
-      await sleep(this.#limits.probeMs);
+      await sleep(this.#setup.limits.probeMs);
       await this.#tryLock(() => {}); // the first attempt was logged
     }
     if (this.#state.kind === 'given up') throw new Error('the start has ended');
@@ -92,17 +92,18 @@ export class DataFolder {
 
   /** @param onFull called if the disk is too full; another attempt can succeed later */
   async #tryLock(onFull: (error: Error) => void): Promise<void> {
+    const { lockFolder, limits, notices } = this.#setup;
     let lock: Lock;
     try {
       await this.disk.prepare();
-      lock = await this.#lockFolder(this.disk.folder, this.#limits);
+      lock = await lockFolder(this.disk.folder, limits);
     } catch (error) {
       if (!isFull(error as NodeJS.ErrnoException)) throw lockFailed(this.disk.folder, error as Error);
       return onFull(error as Error);
     }
     if (this.#state.kind === 'given up') return lock.release();
     this.#state = { kind: 'locked', lock };
-    await warnOfHazards(this.disk, lock, this.#notices);
+    await warnOfHazards(this.disk, lock, notices);
   }
 }
 

@@ -13,28 +13,60 @@
 
 import type { AllAssets } from '../assets/all-assets.ts';
 import { journalFolder } from '../config/config.ts';
+import type { ListenAt } from '../http/socket/listener.ts';
+import type { Door } from '../journal/lock/protocol.ts';
+import type { JournalOptions } from '../journal/options.ts';
+import { doorOf } from './door.ts';
 import type { DataFolder } from './folder.ts';
 import type { Peers } from './peers.ts';
-import type { FollowingOptions } from './recording.ts';
+import { isReadingOn } from './readable.ts';
 import type { Setup } from './setup.ts';
 
-/**
- * @param assets undefined if no client may read, no asset is watched, and no hook can need them
- * @returns the followers of a journal, by its deployment; undefined in local mode. Call before each opening of the journal
- */
-export function followingOf(
-  { progress }: Pick<Setup, 'progress'>,
-  { disk }: DataFolder,
-  assets: AllAssets | undefined,
-  peers: Peers,
-): (deployment: string | undefined) => FollowingOptions {
-  return (deployment) => ({
-    followers: [
-      progress.follow(journalFolder(disk.folder, deployment)),
-      ...(assets === undefined ? [] : [assets.of(deployment)]),
-      ...peers.followersOf(deployment),
-    ],
-    heldBack: () => peers.heldBack(deployment),
-    onRefused: () => progress.written(),
-  });
+/** What a recording gives its journals, each by its deployment; undefined in local mode. */
+export interface RecordedJournals {
+  /** The data folder, locked or waiting for space. */
+  readonly folder: DataFolder;
+  /** Call before each opening of the journal. */
+  readonly followingOf: (
+    deployment: string | undefined,
+  ) => Pick<JournalOptions, 'followers' | 'heldBack' | 'onRefused'>;
+  /** Forgets what is known of a deployment that was removed. */
+  readonly forget: (deployment: string) => void;
+  /** @returns what carries out the requests of commands beside the journal */
+  readonly answerOf: (deployment: string | undefined) => Door['answer'];
 }
+
+/** The state of assets is kept if a client may read it, an asset is watched, or a hook can need it. */
+export function recordedJournals(
+  setup: Setup,
+  at: ListenAt,
+  folder: DataFolder,
+  assets: AllAssets,
+  peers: Peers,
+): RecordedJournals {
+  const { config, progress } = setup;
+  // The file of --forward can get a hook with `on` while the service runs.
+  const isNeeded = config.watchAsset.length > 0 || config.forward !== '';
+  const isKept = isNeeded || isReadingOn(config, at.kind === 'address' ? at.host : LOOPBACK);
+  const folderOf = (deployment: string | undefined) => journalFolder(folder.disk.folder, deployment);
+  return {
+    folder,
+    followingOf: (deployment) => ({
+      followers: [
+        progress.follow(folderOf(deployment)),
+        ...(isKept ? [assets.of(deployment)] : []),
+        ...peers.followersOf(deployment),
+      ],
+      heldBack: () => peers.heldBack(deployment),
+      onRefused: () => progress.written(),
+    }),
+    forget: (deployment) => {
+      progress.forget(folderOf(deployment));
+      assets.forget(deployment);
+    },
+    answerOf: doorOf({ setup, folder, assets, peers }),
+  };
+}
+
+/** A socket that was passed might listen on this address. */
+const LOOPBACK = '127.0.0.1';

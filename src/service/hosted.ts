@@ -1,5 +1,4 @@
 import { createClientAddress } from '../config/client-address.ts';
-import { journalFolder, segmentBytesOf } from '../config/config.ts';
 import { exitCodeOf } from '../config/exit-codes.ts';
 import { createAuthenticator, deploymentIn } from '../deployments/authenticator.ts';
 import { retainClosed } from '../deployments/closed-journals.ts';
@@ -12,7 +11,8 @@ import type { Recorder } from '../http/message.ts';
 import { type Disk, isFull } from '../journal/disk.ts';
 import { writeFile } from '../journal/file-io.ts';
 import { HOSTED } from './folder.ts';
-import type { RecordedJournals, Recording } from './recording.ts';
+import type { RecordedJournals } from './followers.ts';
+import type { Recording } from './recording.ts';
 import type { Setup } from './setup.ts';
 import { StartError } from './start-error.ts';
 import { warnOfWriters } from './writers.ts';
@@ -33,15 +33,14 @@ export async function recordForDeployments(
   const { folder } = journals;
   const { pathPrefix, tokenHeader } = config;
   const file = await watchDeployments(config.deployments, setup, (current) => {
-    countTokens = tokenCounter(current, limits.tokenExpiringMs);
     reportTokenEnds(current, setup);
     readings.checkAll();
     // Forwarding from a removed deployment ends before its journal is closed.
-    void onDeployments().then(() => hosted.keepOnly((name) => file.current.tokensOf.has(name), journals.forget));
+    void onDeployments().then(() => hosted.keepOnly((name) => file.current.tokensOf.has(name)));
   }).catch((error: Error) => {
     throw new StartError(exitCodeOf(error), error.message);
   });
-  let countTokens = tokenCounter(file.current, limits.tokenExpiringMs);
+  const countTokens = tokenCounter(() => file.current, limits.tokenExpiringMs);
   reportTokenEnds(file.current, setup);
   const readings = new OpenReadings(() => file.current, limits);
   const hosted = openJournals(setup, journals);
@@ -70,9 +69,9 @@ export async function recordForDeployments(
       ['authorization', tokenHeader.toLowerCase() === 'authorization' ? 'either' : 'bearer'],
     ]),
     findRecorder: (head, incoming, needs) => {
-      const journal = hosted.journalOf(authenticate(head, incoming, needs));
+      const deployment = authenticate(head, incoming, needs);
       const { trouble } = folder;
-      return trouble === undefined ? journal : refuseAll(journal, trouble);
+      return trouble === undefined ? hosted.journalOf(deployment) : refuseAll(deployment, trouble);
     },
     findReadable: (head, incoming) => {
       const deployment = authenticate(head, incoming, 'read');
@@ -87,8 +86,8 @@ export async function recordForDeployments(
     isToken,
     open: async () => {
       await markAsHosted(folder.disk); // the first report for a deployment opens its journal
-      const openDisk = (name: string) => setup.openDisk(journalFolder(folder.disk.folder, name));
       const deployments = () => file.current.tokensOf;
+      const openDisk = (name: string) => folder.diskOf(name);
       endRetaining = retainClosed({ deployments, hosted, openDisk, retain: config, limits, notices });
     },
     trouble: undefined,
@@ -116,16 +115,17 @@ async function markAsHosted(disk: Disk): Promise<void> {
   });
 }
 
-function openJournals(setup: Setup, { folder, followingOf, answerOf }: RecordedJournals): DeploymentJournals {
-  const { config, notices, limits, metrics, keyMemory, commitDelayMs, openDisk, lockFolder, locks } = setup;
+function openJournals(setup: Setup, { folder, followingOf, forget, answerOf }: RecordedJournals): DeploymentJournals {
+  const { config, notices, limits, metrics, segmentBytes, keyMemory, commitDelayMs, lockFolder, locks } = setup;
   return new DeploymentJournals({
-    openDisk: (name) => openDisk(journalFolder(folder.disk.folder, name)),
+    openDisk: (name) => folder.diskOf(name),
     lockFolder,
     locks,
     answerOf,
-    segmentBytes: segmentBytesOf(config),
+    segmentBytes,
     retain: config,
     commitDelayMs,
+    onRemoved: forget,
     followingOf,
     limits,
     metrics,
@@ -136,7 +136,7 @@ function openJournals(setup: Setup, { folder, followingOf, answerOf }: RecordedJ
 }
 
 /** @returns a recorder that refuses every report with the same reason */
-function refuseAll({ deployment }: Recorder, reason: string): Recorder {
+function refuseAll(deployment: string, reason: string): Recorder {
   return {
     deployment,
     begin: () => {},

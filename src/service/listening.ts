@@ -52,7 +52,7 @@ interface ListenError extends NodeJS.ErrnoException {
 }
 
 /** @throws StartError */
-export async function listenAt(at: ListenAt, setup: Setup, createApp: (address: string) => App): Promise<Listener> {
+export async function listenAt(setup: Setup, at: ListenAt, createApp: (address: string) => App): Promise<Listener> {
   const { config, notices, shutdown, background, metrics, activity, collectGarbage } = setup;
   const { idleTimeout } = config;
   const limits = idleTimeout === undefined ? setup.limits : { ...setup.limits, idleMs: idleTimeout * 1000 };
@@ -79,6 +79,7 @@ export async function listenAt(at: ListenAt, setup: Setup, createApp: (address: 
     if (cause === 'journal failed') await resolvesWithin(listener.close(), limits.lastRepliesMs);
     else await listener.close();
   });
+  setup.later.boundTo = listener;
   warnOfClients(config, listener.address, notices);
   return listener;
 }

@@ -1,4 +1,4 @@
-import { deploymentName, journalFolder, segmentBytesOf } from '../config/config.ts';
+import { deploymentName, journalFolder } from '../config/config.ts';
 import { exitCodes } from '../config/exit-codes.ts';
 import { type Disk, isMissingPath } from '../journal/disk.ts';
 import { writeFile } from '../journal/file-io.ts';
@@ -6,17 +6,17 @@ import { Journal } from '../journal/journal.ts';
 import type { JournalOptions } from '../journal/options.ts';
 import { contentsOf } from '../journal/segments.ts';
 import { folderFailed, HOSTED } from './folder.ts';
+import type { RecordedJournals } from './followers.ts';
 import { LocalJournal } from './local-journal.ts';
-import type { RecordedJournals, Recording } from './recording.ts';
+import type { Recording } from './recording.ts';
 import type { Setup } from './setup.ts';
 import { StartError } from './start-error.ts';
 
 /** Local mode: records into one journal, directly in the data folder. */
 export function recordLocally(
-  { config, notices, limits, metrics, keyMemory, commitDelayMs, openDisk, shutdown }: Setup,
+  { config, notices, limits, metrics, segmentBytes, keyMemory, commitDelayMs, openDisk, shutdown }: Setup,
   { folder, followingOf, answerOf }: RecordedJournals,
 ): Recording {
-  const segmentBytes = segmentBytesOf(config);
   const { disk } = folder;
   const onFailed = (error: Error) => shutdown.endAfter('disk failed', error);
   const create = (waiting: Pick<JournalOptions, 'openWaitMs'>) =>

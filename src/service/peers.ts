@@ -1,16 +1,16 @@
 /** The services that a service forwards to, and those whose events it takes: what forwarding needs of the steps of a start. */
 
 import type { AllAssets } from '../assets/all-assets.ts';
-import { forwards, journalFolder } from '../config/config.ts';
+import { forwards } from '../config/config.ts';
 import { exitCodeOf, exitCodes } from '../config/exit-codes.ts';
 import type { Acks } from '../forward/acks.ts';
 import type { Forwarder } from '../forward/forwarder.ts';
 import { Hub } from '../forward/hub/hub.ts';
 import type { Pipe } from '../forward/pipe/pipe.ts';
-import type { IsOwnUrl } from '../forward/settings-file.ts';
 import type { Follower, HeldBack } from '../journal/follower.ts';
 import type { ForwardFigures } from '../telemetry/metrics.ts';
 import type { DataFolder } from './folder.ts';
+import { leadsTo } from './listening.ts';
 import type { Recording } from './recording.ts';
 import type { Setup } from './setup.ts';
 import { resolvesWithin } from './shutdown.ts';
@@ -33,15 +33,15 @@ export class Peers {
   }
 
   /** Without a destination in the configuration the code of forwarding is not loaded. A hub may also forward. */
-  static async create(setup: Setup, folder: DataFolder, assets: AllAssets, isOwnUrl: IsOwnUrl): Promise<Peers> {
+  static async create(setup: Setup, folder: DataFolder, assets: AllAssets): Promise<Peers> {
     const peers = new Peers(setup, folder);
-    if (forwards(setup.config)) await peers.#load(folder, assets, isOwnUrl);
+    if (forwards(setup.config)) await peers.#load(folder, assets);
     return peers;
   }
 
-  async #load({ disk }: DataFolder, assets: AllAssets, isOwnUrl: IsOwnUrl): Promise<void> {
-    const { config, hostName, progress, limits, notices, metrics, onForwarded, openDisk, openClient } = this.#setup;
-    const { refusedFiles } = this.#setup;
+  async #load(folder: DataFolder, assets: AllAssets): Promise<void> {
+    const { config, hostName, progress, limits, notices, metrics, onForwarded, openClient } = this.#setup;
+    const { refusedFiles, later } = this.#setup;
     const { Forwarder } = await import('../forward/forwarder.ts');
     this.#forwarding = new Forwarder({
       config,
@@ -53,10 +53,10 @@ export class Peers {
       refusedFiles,
       onForwarded,
       onAcknowledged: (ms) => metrics.acknowledged(ms),
-      diskOf: (deployment) => openDisk(journalFolder(disk.folder, deployment)),
+      diskOf: (deployment) => folder.diskOf(deployment),
       hub: () => this.hub,
       assetsOf: (deployment) => assets.of(deployment),
-      isOwnUrl,
+      isOwnUrl: (url) => later.boundTo !== undefined && leadsTo(url, later.boundTo, config.allowedHost),
     });
   }
 

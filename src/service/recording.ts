@@ -1,11 +1,8 @@
 /** The interface of local mode (one journal) and hosted mode (a journal for each deployment) to the service. */
 
 import type { AppParts } from '../http/app.ts';
-import type { Door } from '../journal/lock/protocol.ts';
-import type { JournalOptions } from '../journal/options.ts';
 import type { IsToken } from '../telemetry/masked.ts';
 import type { Refusals } from '../telemetry/refusals.ts';
-import type { DataFolder } from './folder.ts';
 
 /** Records reports into the one journal of a local service, or into a journal for each deployment. */
 export interface Recording extends Pick<AppParts, 'findRecorder' | 'findReadable' | 'tokenHeaders'> {
@@ -49,19 +46,4 @@ export interface Recording extends Pick<AppParts, 'findRecorder' | 'findReadable
   abandon(error: Error): void;
   /** Resolves after the last write to the folder. Never rejects. */
   close(): Promise<void>;
-}
-
-/** What the parts of a service add to the options of a journal: see `followingOf`. */
-export type FollowingOptions = Pick<JournalOptions, 'followers' | 'heldBack' | 'onRefused'>;
-
-/** The journals of a recording. */
-export interface RecordedJournals {
-  /** The data folder, locked or waiting for space. */
-  readonly folder: DataFolder;
-  /** See `followingOf`. */
-  readonly followingOf: (deployment: string | undefined) => FollowingOptions;
-  /** Forgets what is known of a deployment that was removed. */
-  readonly forget: (deployment: string) => void;
-  /** @returns what carries out the requests of commands beside a journal, by its deployment */
-  readonly answerOf: (deployment: string | undefined) => Door['answer'];
 }

@@ -3,7 +3,7 @@
 import type { OpenClient } from '../client/connection.ts';
 import type { Config } from '../config/config.ts';
 import type { Limits } from '../config/limits.ts';
-import type { Listen } from '../http/socket/listener.ts';
+import type { Listen, Listener } from '../http/socket/listener.ts';
 import type { Disk } from '../journal/disk.ts';
 import type { KeyMemory } from '../journal/keys/memory.ts';
 import type { LockFolder, LockRota } from '../journal/lock/lock.ts';
@@ -12,6 +12,7 @@ import type { Activity, Terminal } from '../telemetry/activity.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Refusals } from '../telemetry/refusals.ts';
+import type { Recording } from './recording.ts';
 import type { Shutdown } from './shutdown.ts';
 
 /** Parts of a service that a test or an embedding program may replace. */
@@ -53,6 +54,8 @@ export interface Setup
   readonly refusals: Refusals;
   /** Undefined if `Idempotency-Key` has no effect. */
   readonly keyMemory: KeyMemory | undefined;
+  /** See `segmentBytesOf`. */
+  readonly segmentBytes: number;
   /** See `JournalOptions.commitDelayMs`: 0 once the service stops, so that no reply is late. */
   readonly commitDelayMs: () => number;
   readonly locks: LockRota;
@@ -60,6 +63,8 @@ export interface Setup
   readonly progress: OwnProgress;
   /** The paths of deployments and destinations whose last version was refused; the one before it stays in effect. */
   readonly refusedFiles: Set<string>;
+  /** Parts that an earlier step uses once a later one has made them. */
+  readonly later: { recording?: Recording; boundTo?: Listener };
   /** Each step of the start that acquires a resource adds the function that releases it. */
   readonly shutdown: Shutdown;
 }

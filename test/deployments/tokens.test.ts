@@ -13,7 +13,7 @@ test('tokens are counted by state at any time, with one pass for each version of
     return values();
   };
   const deployments = { tokensOf: looked, tokensMax: tokens.length };
-  const count = tokenCounter(deployments, 50);
+  const count = tokenCounter(() => deployments, 50);
   for (const nowMs of [0, 49, 50, 99, 100, 149, 150, 199, 200, 249, 250, 299, 300, 1e15]) {
     const { valid, expiring, expired } = tokensByState(deployments, nowMs, 50);
     assert.deepEqual(count(nowMs), { valid: valid.length, expiring: expiring.length, expired: expired.length });
