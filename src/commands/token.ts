@@ -2,20 +2,12 @@
 
 import { exitCodes } from '../config/exit-codes.ts';
 import { writeSecret } from '../config/files.ts';
-import { flagOption, text } from '../config/options.ts';
+import { flagOption, option, text } from '../config/options.ts';
 import { NOT_AFTER, newToken, readNotAfter } from '../deployments/tokens.ts';
 import { type Right, rights } from '../http/router.ts';
 import { defineCommand, refuse, refuseError } from './cli/command.ts';
 
-interface TokenValues {
-  readonly name: string;
-  readonly notAfter: string | undefined;
-  readonly may: readonly Right[] | undefined;
-  /** Undefined: standard output. */
-  readonly out: string | undefined;
-}
-
-export const token = defineCommand<TokenValues>(
+export const token = defineCommand(
   {
     summary: 'print a fresh token and its entry for the deployments file',
     about:
@@ -36,13 +28,13 @@ export const token = defineCommand<TokenValues>(
       '  0 printed; 2 flags, or --out names no new file: an existing file is never replaced; 5 it cannot be written',
     ],
     options: {
-      name: {
+      name: option<string>({
         argument: 'TEXT',
         help: 'names the client of the token, for readers of the file',
         initial: 'client',
         flagOnly: true, // ASSETLOG_NAME is the name of the service
         parse: (text) => text,
-      },
+      }),
       notAfter: flagOption(
         'DATE',
         'when it expires: 2027-01-31, until the end of that day in UTC, or 2027-01-31T12:00:00Z',
@@ -53,7 +45,7 @@ export const token = defineCommand<TokenValues>(
           return text;
         },
       ),
-      may: {
+      may: option<readonly Right[] | undefined>({
         argument: 'RIGHTS',
         help: 'what its clients may do: report, read, forward, or several of them [report,forward]',
         initial: undefined,
@@ -61,7 +53,7 @@ export const token = defineCommand<TokenValues>(
         repeated: true,
         choices: [...rights, rights.join(',')],
         parse: readRights,
-      },
+      }),
       out: text('FILE', 'write the token to this new file, which only its owner may read, and print only the entry'),
     },
   },

@@ -14,10 +14,12 @@ import {
   type Option,
   type Options,
   oneOf,
+  option,
   readOptions,
   size,
   switchOption,
   trueOrFalse,
+  type ValuesOf,
   variableOf,
 } from './options.ts';
 
@@ -28,76 +30,20 @@ export const version = '0.4.0';
 export const logLevels = ['error', 'warn', 'info', 'debug'] as const;
 export type LogLevel = (typeof logLevels)[number];
 
-/** The settings of a service. Their meaning for a user is in the help texts of `options`. */
-export interface Config {
-  readonly host: string;
-  readonly port: number;
-  readonly data: string;
-  /** Empty, or starts with a slash and does not end with one: `/some/path`. */
-  readonly pathPrefix: string;
-  /** Host names that a Host header may have besides this machine's own, in lower case and without a port. */
-  readonly allowedHost: readonly string[];
-  /** Size at which a journal file is closed; undefined for the default: see `segmentBytesOf`. */
-  readonly segmentBytes: number | undefined;
-  /** Undefined for the default: `limits.minFreeBytes`, `limits.minFreePercent` of a smaller disk, or half of `keepFree`. */
-  readonly minFreeBytes: number | undefined;
-  readonly retainBytes: number | undefined;
-  readonly retainDays: number | undefined;
-  readonly keepFree: number | undefined;
-  /** Base URL of the destination `upstream`; empty for none. */
-  readonly forwardTo: string;
-  /** URL of a hook, which is a secret; empty for none. */
-  readonly onFailedCheck: string;
-  /** Path of a file; empty for none. The next two are paths as well. */
-  readonly forward: string;
-  readonly forwardCaFile: string;
-  readonly forwardTokenFile: string;
-  readonly forwardTokenHeader: string;
-  /** URL of the proxy to destinations over HTTP, which might have a password; empty for none. */
-  readonly forwardProxy: string;
-  /** The name of this service at a hub; empty for the name of the host. */
-  readonly name: string;
-  readonly whenBehind: 'refuse' | 'remove';
-  /** Name of the destination that must have each event before its 200; empty for none. */
-  readonly ack: string;
-  /** Path of a file; empty for a service without deployments, which accepts reports without a token. */
-  readonly deployments: string;
-  readonly tokenHeader: string;
-  readonly trustedProxy: readonly Network[];
-  readonly maxConnections: number;
-  /** Seconds; undefined for the default: `limits.idleMs`. */
-  readonly idleTimeout: number | undefined;
-  /** Milliseconds; 0 for no delay. */
-  readonly commitDelay: number;
-  /** Keys, or the first parts of keys; in hosted mode after the deployment. */
-  readonly watchAsset: readonly (readonly string[])[];
-  /** Undefined for the default: `limits.idempotencyKeysMax`. */
-  readonly idempotencyKeys: number | undefined;
-  /** With neither `read` nor `noRead`, reading over HTTP is on if only this machine reaches the address. */
-  readonly read: boolean;
-  readonly noRead: boolean;
-  readonly logLevel: LogLevel;
-  readonly quiet: boolean;
-  readonly test: boolean;
-  /** Undefined for the default: `test`. */
-  readonly strict: boolean | undefined;
-  readonly exitWithStdin: boolean;
-}
-
 const whenBehind = ['refuse', 'remove'] as const;
 
 /** A quarter of a smaller value would be less than the smallest file. */
 const LEAST_KEPT_BYTES = (limits.leastSegmentBytes * 100) / limits.segmentPercent;
 
-/** In the order of the help. */
-export const options: Options<Config> = {
-  host: {
+/** In the order of the help. A comment says what the help does not. */
+export const options = {
+  host: option({
     argument: 'ADDRESS',
     help: 'address to listen on; localhost is 127.0.0.1 and ::1, 0.0.0.0 and :: are all',
     initial: '127.0.0.1',
     parse: (text) => matching(text, /^[A-Za-z0-9._:%-]+$/, 'is not an IP address or a host name'),
-  },
-  port: {
+  }),
+  port: option({
     argument: 'PORT',
     help: 'port to listen on; 0 for any free one',
     initial: 3000,
@@ -109,14 +55,15 @@ export const options: Options<Config> = {
       }
       return integer(text, 0, 65_535);
     },
-  },
-  data: {
+  }),
+  data: option({
     argument: 'FOLDER',
     help: 'folder of the journal; serve makes it when it is missing',
     initial: './assetlog-data',
     parse: (text) => text,
-  },
-  pathPrefix: {
+  }),
+  /** Empty, or starts with a slash and does not end with one: `/some/path`. */
+  pathPrefix: option({
     argument: '/PATH',
     help: 'put every path under this one, as behind a reverse proxy',
     initial: '',
@@ -126,8 +73,9 @@ export const options: Options<Config> = {
         /^(\/[\x21\x22\x24-\x2e\x30-\x3e\x40-\x7e]+)*$/,
         'is not a path such as /some/path',
       ),
-  },
-  allowedHost: {
+  }),
+  /** In lower case and without a port. */
+  allowedHost: option<readonly string[]>({
     argument: 'NAME',
     help: 'a name that clients may use for this service besides localhost; may be repeated',
     initial: [],
@@ -140,58 +88,66 @@ export const options: Options<Config> = {
         'is not a host name; give it without scheme and port',
       ).toLowerCase(),
     ],
-  },
+  }),
+  /** Undefined for the default: see `segmentBytesOf`. */
   segmentBytes: sizeOption(
     'size of a segment [64 MiB, or a quarter of a smaller --retain-bytes or --keep-free]',
     limits.leastSegmentBytes,
     1024 * MIB,
   ),
+  /** Undefined for the default: `limits.minFreeBytes`, `limits.minFreePercent` of a smaller disk, or half of `keepFree`. */
   minFreeBytes: sizeOption('free space below which it is not ready; 0 for never [64 MiB, or 5 % of a smaller disk]', 0),
   retainBytes: sizeOption(
     'remove the oldest segments of a journal beyond this size (300MB); per deployment',
     LEAST_KEPT_BYTES,
   ),
-  retainDays: {
+  retainDays: option<number | undefined>({
     argument: 'DAYS',
     help: 'remove segments whose last event is older; the newest is closed after a tenth of this',
     initial: undefined,
     parse: (text) => integer(text, 1, 36_500),
-  },
+  }),
   keepFree: sizeOption(
     'remove the oldest segments while the disk has less free; more than --min-free-bytes',
     LEAST_KEPT_BYTES,
   ),
-  forwardTo: {
+  /** Base URL of the destination `upstream`; empty for none. */
+  forwardTo: option({
     argument: 'URL',
     help: 'send every event on to this service; with --deployments the URL has {deployment}',
     initial: '',
     parse: (text) => matching(text, /^[a-z][a-z0-9+.-]*:\/\/[^/]/i, 'is not a URL such as https://assets.example/prod'),
-  },
+  }),
+  /** Path of a file; empty for none. The next two are paths as well. */
   forward: fileOption('send every event on to the destinations in this file, which is read again'),
   forwardCaFile: fileOption('--forward-to: certificates (PEM) of the authorities to trust instead of the usual ones'),
   forwardTokenFile: fileOption('--forward-to: file that contains the token and nothing else'),
   forwardTokenHeader: tokenHeaderOption('--forward-to: name of the header with the token'),
-  forwardProxy: {
+  /** Might have a password; empty for none. */
+  forwardProxy: option({
     argument: 'URL',
     help: 'reach destinations over HTTP on other machines through this proxy',
     initial: '',
     secret: true,
     parse: (text) => text, // checked later, as the URL of a hook is
-  },
-  onFailedCheck: {
+  }),
+  /** URL of a hook, which is a secret; empty for none. */
+  onFailedCheck: option({
     argument: 'URL',
     help: 'POST the line of each failed check to this URL, in order, until it is accepted',
     initial: '',
     secret: true,
     parse: (text) => text, // checked later, with what the destination needs
-  },
-  name: {
+  }),
+  /** Empty for the name of the host. */
+  name: option({
     argument: 'TEXT',
     help: 'name of this service at a hub [the name of the host]',
     initial: '',
     parse: (text) => matching(text, sourceName, `is not a name; give ${SOURCE_NAME_WANTED}`),
-  },
-  watchAsset: {
+  }),
+  /** Keys, or the first parts of keys; in hosted mode after the deployment. */
+  watchAsset: option<readonly (readonly string[])[]>({
     argument: 'KEY',
     help: 'a metric with the age of the oldest asset under this key; may be repeated',
     initial: [],
@@ -200,82 +156,92 @@ export const options: Options<Config> = {
       if (before.length === limits.watchedKeysMax) throw new Error(`is one more than ${limits.watchedKeysMax}`);
       return [...before, readKey([text])];
     },
-  },
-  whenBehind: {
+  }),
+  whenBehind: option<(typeof whenBehind)[number]>({
     argument: 'WHAT',
     choices: whenBehind,
     help: 'at a limit of retention with events to forward: refuse reports, or remove them',
     initial: 'refuse',
     parse: (text) => oneOf(whenBehind, text, 'is neither refuse nor remove'),
-  },
-  ack: {
+  }),
+  /** Empty for none. */
+  ack: option({
     argument: 'NAME',
     help: 'reply 200 only when this destination has the event too; --forward-to is named upstream',
     initial: '',
     parse: (text) => matching(text, destinationName, 'is not the name of a destination'),
-  },
+  }),
+  /** Path of a file; empty for a service without deployments, which accepts reports without a token. */
   deployments: fileOption('the deployments and their tokens; reports go to /NAME/… and need a token'),
   tokenHeader: tokenHeaderOption('token header beside Dagster-Cloud-Api-Token and Bearer'),
-  trustedProxy: {
+  trustedProxy: option<readonly Network[]>({
     argument: 'NETWORK',
     help: 'ADDRESS[/BITS] of proxies whose X-Forwarded-For is used; may be repeated',
     initial: [],
     repeated: true,
     parse: (text, before) => [...before, readNetwork(text)],
-  },
-  maxConnections: {
+  }),
+  maxConnections: option({
     argument: 'COUNT',
     help: 'open connections; beyond it the longest idle one is closed, or a wait ends',
     initial: 256,
     parse: (text) => integer(text, 1, 65_536),
-  },
-  idleTimeout: {
+  }),
+  /** In seconds; undefined for the default: `limits.idleMs`. */
+  idleTimeout: option<number | undefined>({
     argument: 'SECONDS',
     help: 'close a connection that is idle for longer; more than a load balancer waits [75]',
     initial: undefined,
     parse: (text) => integer(text, limits.leastIdleMs / 1000, limits.idleMsMax / 1000),
-  },
-  commitDelay: {
+  }),
+  /** In ms; 0 for no delay. */
+  commitDelay: option({
     argument: 'MS',
     help: 'let a 200 wait up to this long, so that more reports share a sync; at most 1000',
     initial: 0,
     parse: (text) => integer(text, 0, limits.commitDelayMsMax),
-  },
-  idempotencyKeys: {
+  }),
+  /** Undefined for the default: `limits.idempotencyKeysMax`. */
+  idempotencyKeys: option<number | undefined>({
     argument: 'COUNT',
     help: 'Idempotency-Keys that are remembered; 0 for none [1000000, fewer in little memory]',
     initial: undefined,
     parse: (text) => integer(text, 0, 16_777_216),
-  },
-  read: {
+  }),
+  /** With neither `read` nor `noRead`, reading over HTTP is on if only this machine reaches the address. */
+  read: option({
     ...switchOption('let clients read events over HTTP [on loopback]; with --deployments the tokens decide'),
     variable: true,
     parse: trueOrFalse,
-  },
-  noRead: {
+  }),
+  noRead: option({
     ...switchOption('let no client read events over HTTP, such as other users of this machine'),
     variable: true,
     parse: trueOrFalse,
-  },
-  logLevel: {
+  }),
+  logLevel: option<LogLevel>({
     argument: 'LEVEL',
     help: `${logLevels.join(', ')}; debug logs a line for each request`,
     choices: logLevels,
     initial: 'info',
     parse: (text) => oneOf(logLevels, text, `is not a level; use one of ${logLevels.join(', ')}`),
-  },
+  }),
   quiet: switchOption('on a terminal, show no line for each recorded event; elsewhere there is none'),
   test: switchOption('test mode: a temporary folder unless --data is given, faults, a reset, and --strict'),
-  strict: {
+  /** Undefined for the default: `test`. */
+  strict: option<boolean | undefined>({
     argument: '',
     trueOrFalse: true,
     variable: true,
     help: 'refuse a report with an unknown parameter; true or false may follow [off, on with --test]',
     initial: undefined,
     parse: trueOrFalse,
-  },
+  }),
   exitWithStdin: switchOption('stop when standard input is closed, such as at the end of the program that started it'),
 };
+
+/** The settings of a service. */
+export type Config = ValuesOf<typeof options>;
 
 function fileOption(help: string): Option<string> {
   return { argument: 'FILE', help, initial: '', parse: (text) => text };
@@ -354,79 +320,54 @@ export function unreadVariables(env: Readonly<Record<string, string | undefined>
 
 const OF_KUBERNETES = /_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$/;
 
-export function forwards({ forwardTo, forward, onFailedCheck }: ForwardingValues): boolean {
-  return forwardTo + forward + onFailedCheck !== '';
-}
-
-type ForwardingValues = Pick<Config, 'forwardTo' | 'forward' | 'onFailedCheck'>;
-
-type ContradictingValues = ForwardingValues &
-  Pick<
-    Config,
-    | 'segmentBytes'
-    | 'retainBytes'
-    | 'keepFree'
-    | 'minFreeBytes'
-    | 'read'
-    | 'noRead'
-    | 'test'
-    | 'deployments'
-    | 'ack'
-    | 'watchAsset'
-    | 'forwardTokenFile'
-    | 'forwardCaFile'
-  >;
-
-/** @returns each contradiction between the values, as a sentence that says what to do */
-export function contradictionsIn({
-  segmentBytes = 0,
-  retainBytes = Number.POSITIVE_INFINITY,
-  keepFree = Number.POSITIVE_INFINITY,
-  minFreeBytes = 0,
-  read,
-  noRead,
-  test,
-  deployments,
+export function forwards({
   forwardTo,
   forward,
   onFailedCheck,
-  ack,
-  forwardTokenFile,
-  forwardCaFile,
-  watchAsset,
-}: ContradictingValues): string[] {
-  const problems: string[] = [];
-  if (read && noRead) problems.push('--read and --no-read contradict each other; leave one of them out');
-  if (test && deployments !== '') problems.push('--test has no --deployments; leave one of them out');
-  const isForwarded = forwards({ forwardTo, forward, onFailedCheck });
-  if (test && isForwarded) {
-    problems.push(
-      '--test has no --forward-to, no --forward and no --on-failed-check, since a reset replaces its journal; leave one of them out',
-    );
-  }
-  if (forwardTo === '' && forwardTokenFile + forwardCaFile !== '') {
-    problems.push(
-      '--forward-token-file and --forward-ca-file are for --forward-to; give it, or tokenFile and caFile in the file of --forward',
-    );
-  }
-  if (ack !== '' && !isForwarded) {
-    problems.push('--ack names a destination, and there is none; give --forward-to or --forward');
-  }
-  if (deployments !== '' && watchAsset.some(([name = '']) => !deploymentName.test(name))) {
-    problems.push('--watch-asset starts with the deployment, as in prod/warehouse');
-  }
-  if (segmentBytes > retainBytes) {
-    const most = shareOf(retainBytes);
-    problems.push(
-      `--segment-bytes is ${segmentBytes}, more than the ${retainBytes} of --retain-bytes: the newest file alone would exceed the limit; leave it out or give at most ${most}`,
-    );
-  }
-  if (minFreeBytes >= keepFree) {
-    problems.push(
+}: Pick<Config, 'forwardTo' | 'forward' | 'onFailedCheck'>): boolean {
+  return forwardTo + forward + onFailedCheck !== '';
+}
+
+/** Values that contradict each other, and what to do about them. */
+const contradictions: readonly (readonly [
+  areThere: (config: Config) => boolean,
+  problem: string | ((config: Config) => string),
+])[] = [
+  [({ read, noRead }) => read && noRead, '--read and --no-read contradict each other; leave one of them out'],
+  [({ test, deployments }) => test && deployments !== '', '--test has no --deployments; leave one of them out'],
+  [
+    (config) => config.test && forwards(config),
+    '--test has no --forward-to, no --forward and no --on-failed-check, since a reset replaces its journal; leave one of them out',
+  ],
+  [
+    ({ forwardTo, forwardTokenFile, forwardCaFile }) => forwardTo === '' && forwardTokenFile + forwardCaFile !== '',
+    '--forward-token-file and --forward-ca-file are for --forward-to; give it, or tokenFile and caFile in the file of --forward',
+  ],
+  [
+    (config) => config.ack !== '' && !forwards(config),
+    '--ack names a destination, and there is none; give --forward-to or --forward',
+  ],
+  [
+    ({ deployments, watchAsset }) => deployments !== '' && watchAsset.some(([name = '']) => !deploymentName.test(name)),
+    '--watch-asset starts with the deployment, as in prod/warehouse',
+  ],
+  [
+    ({ segmentBytes = 0, retainBytes = Number.POSITIVE_INFINITY }) => segmentBytes > retainBytes,
+    ({ segmentBytes, retainBytes = 0 }) =>
+      `--segment-bytes is ${segmentBytes}, more than the ${retainBytes} of --retain-bytes: the newest file alone would exceed the limit; leave it out or give at most ${shareOf(retainBytes)}`,
+  ],
+  [
+    ({ minFreeBytes = 0, keepFree = Number.POSITIVE_INFINITY }) => minFreeBytes >= keepFree,
+    ({ minFreeBytes = 0, keepFree }) =>
       `--keep-free is ${keepFree}, not more than the ${minFreeBytes} of --min-free-bytes: /readyz would turn 503 before files are removed; give more, such as ${2 * minFreeBytes}`,
-    );
-  }
-  return problems;
+  ],
+];
+
+/** @returns each contradiction between the values, as a sentence that says what to do */
+export function contradictionsIn(config: Config): string[] {
+  return contradictions
+    .filter(([areThere]) => areThere(config))
+    .map(([, problem]) => (typeof problem === 'string' ? problem : problem(config)));
 }
 
 /**

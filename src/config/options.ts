@@ -29,6 +29,16 @@ export interface Option<Value> extends OptionForm {
 /** Options by the name of their value. */
 export type Options<Values> = { readonly [Name in keyof Values]: Option<Values[Name]> };
 
+/** The values of a table of options. */
+export type ValuesOf<Table> = {
+  readonly [Name in keyof Table]: Table[Name] extends Option<infer Value> ? Value : never;
+};
+
+/** A row of a table of options, whose type `ValuesOf` finds. */
+export function option<Value>(row: Option<Value>): Option<Value> {
+  return row;
+}
+
 /** The arguments that a command takes besides options. */
 export interface Operands {
   /** The operands in the form of the help. */

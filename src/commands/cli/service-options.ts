@@ -4,24 +4,13 @@ import type { ProxyRoute, TokenHeader } from '../../client/connection.ts';
 import { options, version } from '../../config/config.ts';
 import { readToken } from '../../config/files.ts';
 import { limits } from '../../config/limits.ts';
-import { duration, type Option } from '../../config/options.ts';
+import { duration, option, type ValuesOf } from '../../config/options.ts';
 import type { Output } from './command.ts';
-
-export interface ServiceOptions {
-  readonly url: string;
-  /** Empty for none. */
-  readonly tokenFile: string;
-  readonly tokenHeader: string;
-  /** In ms. */
-  readonly timeout: number;
-  /** In ms. */
-  readonly retryFor: number;
-}
 
 const LOCAL = 'http://127.0.0.1:3000';
 
 export const serviceOptions = {
-  url: {
+  url: option<string>({
     argument: 'URL',
     help: 'base URL, with the path prefix and the deployment, if any',
     initial: LOCAL,
@@ -29,13 +18,15 @@ export const serviceOptions = {
       if (/^https?:\/\//.test(text) && URL.canParse(text)) return text;
       throw new Error(`is not a URL such as ${LOCAL} or https://assets.example/prod`);
     },
-  } satisfies Option<string> as Option<string>,
+  }),
+  /** Empty for none. */
   tokenFile: {
     ...options.deployments,
     help: 'file that contains the token and nothing else',
   },
   tokenHeader: { ...options.tokenHeader, help: 'name of the header with the token' },
-  timeout: {
+  /** In ms. */
+  timeout: option<number>({
     argument: 'TIME',
     help: 'how long one attempt may take: connecting, sending and the whole reply',
     standard: `${limits.attemptMs / 1000}s`,
@@ -45,15 +36,18 @@ export const serviceOptions = {
       if (ms === 0) throw new Error('leaves no time for an attempt; write a duration such as 500ms or 10s');
       return ms;
     },
-  } satisfies Option<number> as Option<number>,
-  retryFor: {
+  }),
+  /** In ms. */
+  retryFor: option<number>({
     argument: 'TIME',
     help: 'how long to retry while the service is unavailable, for each report; 0 for one attempt',
     standard: '60s',
     initial: 60_000,
     parse: duration,
-  } satisfies Option<number> as Option<number>,
+  }),
 };
+
+export type ServiceOptions = ValuesOf<typeof serviceOptions>;
 
 /** For a command that reads a folder, or a service if `--url` is given. */
 export const readingOptions = {

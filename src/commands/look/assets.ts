@@ -19,16 +19,16 @@ import {
 } from '../../assets/asset-state.ts';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits, MIB } from '../../config/limits.ts';
-import { flagOf, flagOption } from '../../config/options.ts';
+import { flagOf, flagOption, type ValuesOf } from '../../config/options.ts';
 import { keyText, shownKey } from '../../event/asset-key.ts';
 import { type By, happenedAt, sortKeyOf } from '../../event/event-time.ts';
 import { durationMs } from '../../event/moment.ts';
-import { type Filter, type SourceFilter, searches } from '../../event/search.ts';
+import { type Filter, searches } from '../../event/search.ts';
 import type { Line } from '../../journal/look/reading.ts';
 import { defineCommand, type Environment, type Output, refuse } from '../cli/command.ts';
 import { folderOperand } from '../cli/data-folder.ts';
 import { minuteOf } from '../cli/table.ts';
-import { type ForgetValues, forgetAssets } from './forget-assets.ts';
+import { forgetAssets } from './forget-assets.ts';
 import {
   chooseJournal,
   type Forms,
@@ -46,7 +46,6 @@ import {
   journalOption,
   keyOption,
   keyStartOption,
-  type LookOptions,
   lastOptions,
   lookNotes,
   problemWith,
@@ -61,17 +60,29 @@ const FORGET = 'forget';
 const FILTERS = ['key', 'keyPrefix', 'keyBeginsWith', 'failing', 'source', 'stale', 'since', 'until'] as const;
 const FORGET_FILTERS: readonly string[] = ['keyPrefix', 'stale'];
 
-interface AssetsOptions extends LookOptions, ForgetValues {
-  readonly key: readonly string[] | undefined;
-  readonly keyPrefix: readonly string[] | undefined;
-  readonly keyBeginsWith: readonly string[] | undefined;
-  readonly failing: boolean | undefined;
-  readonly source: SourceFilter | undefined;
-  /** A duration: `26h`. */
-  readonly stale: string | undefined;
-}
+const assetsOptions = {
+  data: journalOption,
+  key: keyOption('only this asset'),
+  keyPrefix: keyOption('only assets whose key starts with these parts'),
+  keyBeginsWith: keyStartOption(searches.keyStart.what),
+  failing: flagOption('', 'only assets with a check that failed when it last ran', () => true),
+  source: sourceOption(searches.source.what),
+  stale: flagOption(
+    'DURATION',
+    'only assets without an event for this long, such as 26h; exits with 1 if there is one',
+    (word) => {
+      if (durationMs(word) === undefined) throw new Error('is not a duration such as 30m, 26h or 2d');
+      return word;
+    },
+  ),
+  ...rangeOptions,
+  by: byOption('time (recorded) or event_time (happened): for the latest event, --since and --until'),
+  ...lastOptions,
+};
 
-export const assets = defineCommand<AssetsOptions>(
+type AssetsOptions = ValuesOf<typeof assetsOptions>;
+
+export const assets = defineCommand(
   {
     summary: 'show the latest events and the state of the checks of each asset',
     about:
@@ -92,25 +103,7 @@ export const assets = defineCommand<AssetsOptions>(
       '  with --stale also 1: an asset is stale, or no asset has the key',
     ],
     operands: { ...folderOperand, max: 2, text: '[FOLDER] | forget [KEY]', actions: [FORGET] },
-    options: {
-      data: journalOption,
-      key: keyOption('only this asset'),
-      keyPrefix: keyOption('only assets whose key starts with these parts'),
-      keyBeginsWith: keyStartOption(searches.keyStart.what),
-      failing: flagOption('', 'only assets with a check that failed when it last ran', () => true),
-      source: sourceOption(searches.source.what),
-      stale: flagOption(
-        'DURATION',
-        'only assets without an event for this long, such as 26h; exits with 1 if there is one',
-        (word) => {
-          if (durationMs(word) === undefined) throw new Error('is not a duration such as 30m, 26h or 2d');
-          return word;
-        },
-      ),
-      ...rangeOptions,
-      by: byOption('time (recorded) or event_time (happened): for the latest event, --since and --until'),
-      ...lastOptions,
-    },
+    options: assetsOptions,
   },
   showAssets,
 );

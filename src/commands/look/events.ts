@@ -2,7 +2,7 @@
 
 import type { ExitCode } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
-import { flagOption, integer, switchOption } from '../../config/options.ts';
+import { flagOption, integer, switchOption, type ValuesOf } from '../../config/options.ts';
 import { keyText, shownKey } from '../../event/asset-key.ts';
 import type { Recorded } from '../../event/event.ts';
 import { type By, happenedAt } from '../../event/event-time.ts';
@@ -30,27 +30,33 @@ import {
   boundsOf,
   byOption,
   journalOption,
-  type LookOptions,
   lastOptions,
   lookNotes,
   problemWith,
   rangeOptions,
-  type SearchOptions,
   searchFilter,
   searchNames,
   searchOptions,
 } from './options.ts';
 import { hasEvent, type JournalSource, type JournalSources } from './source.ts';
 
-interface EventsOptions extends LookOptions, SearchOptions {
-  readonly limit: number | undefined;
-  readonly last: number | undefined;
-  readonly follow: boolean;
-}
-
 const count = (help: string, max: number) => flagOption('COUNT', help, (value) => integer(value, 1, max));
 
-export const events = defineCommand<EventsOptions>(
+const eventsOptions = {
+  data: journalOption,
+  ...searchOptions,
+  ...rangeOptions,
+  by: byOption('time (recorded) or event_time (happened): for the order, the range and --last'),
+  limit: count('stop after this many events', Number.MAX_SAFE_INTEGER),
+  last: count('only this many of the newest events', limits.lastEventsMax),
+  follow: switchOption('then show events as they are recorded, until it is interrupted; the folder need not exist yet'),
+  ...lastOptions,
+  retryFor: { ...lastOptions.retryFor, help: `${lastOptions.retryFor.help}; --follow always does` },
+};
+
+type EventsOptions = ValuesOf<typeof eventsOptions>;
+
+export const events = defineCommand(
   {
     summary: 'show what was recorded',
     about:
@@ -68,19 +74,7 @@ export const events = defineCommand<EventsOptions>(
       '  With --last, or a filter but times and seq, only the shown events are verified. To verify all: assetlog verify',
     ],
     operands: folderOperand,
-    options: {
-      data: journalOption,
-      ...searchOptions,
-      ...rangeOptions,
-      by: byOption('time (recorded) or event_time (happened): for the order, the range and --last'),
-      limit: count('stop after this many events', Number.MAX_SAFE_INTEGER),
-      last: count('only this many of the newest events', limits.lastEventsMax),
-      follow: switchOption(
-        'then show events as they are recorded, until it is interrupted; the folder need not exist yet',
-      ),
-      ...lastOptions,
-      retryFor: { ...lastOptions.retryFor, help: `${lastOptions.retryFor.help}; --follow always does` },
-    },
+    options: eventsOptions,
   },
   showEvents,
 );

@@ -10,7 +10,7 @@ import { folderOption, surveyFolder } from '../cli/data-folder.ts';
 import { type ServiceOptions, serviceOptions } from '../cli/service-options.ts';
 import { type Column, Table } from '../cli/table.ts';
 import { withLocalJournals } from './local.ts';
-import type { FormatOptions, LookOptions } from './options.ts';
+import type { FormatOptions } from './options.ts';
 import { withServiceJournal } from './remote.ts';
 import type { JournalSource, JournalSources } from './source.ts';
 
@@ -48,7 +48,7 @@ function readVariable(text: string): { readonly url: string; readonly problem?: 
 
 /** Opens the journals of a folder, or the journal of a service, and runs `act`: see `withLocalJournals`. */
 export function withJournals(
-  values: ServiceOptions & Pick<LookOptions, 'data'>,
+  values: ServiceOptions & { readonly data: string },
   output: Output,
   follow: AbortSignal | undefined,
   act: (sources: JournalSources) => Promise<ExitCode | undefined>,

@@ -11,6 +11,7 @@ import {
   oneOf,
   switchOption,
   text,
+  type ValuesOf,
   withAnyText,
 } from '../../config/options.ts';
 import { readKey, readKeyStart } from '../../event/asset-key.ts';
@@ -32,28 +33,17 @@ import { ID } from '../../journal/line/uuid.ts';
 import { folderOption } from '../cli/data-folder.ts';
 import { readingOptions, type ServiceOptions } from '../cli/service-options.ts';
 
-/** The values of the options of both commands. */
-export interface LookOptions extends FormatOptions, TimeRange, ServiceOptions {
-  readonly data: string;
-  /** Which time of an event counts. */
-  readonly by: By;
-}
-
-export interface FormatOptions {
-  readonly json: boolean;
-  readonly table: boolean;
-  readonly csv: boolean;
-}
-
 /** Empty if no folder is given: see `chooseJournal`. */
 export const journalOption: Option<string> = { ...folderOption, initial: '', standard: folderOption.initial };
 
-export const lastOptions = {
+const formatOptions = {
   json: switchOption('JSON lines, which is the default into a pipe or a file'),
   table: switchOption('a table, which is the default on a terminal'),
   csv: switchOption('CSV with a header (RFC 4180)'),
-  ...readingOptions,
 };
+export type FormatOptions = ValuesOf<typeof formatOptions>;
+
+export const lastOptions = { ...formatOptions, ...readingOptions };
 
 /** @returns which options cannot be combined */
 export function problemWith(
@@ -65,17 +55,11 @@ export function problemWith(
 }
 
 /** Bounds of time in UTC, with all digits that were given. */
-export interface TimeRange {
-  /** Only events of this time or later. */
-  readonly since: string | undefined;
-  /** Only events before this time. */
-  readonly until: string | undefined;
-}
-
 export const rangeOptions = {
   since: timeOption('only events of this time or later: 2026-11-20, 2026-11-20T15:00, or 2h for the last two hours'),
   until: timeOption('only events before this time'),
 };
+export type TimeRange = ValuesOf<typeof rangeOptions>;
 
 export const byOption = (help: string): Option<By> => ({
   argument: 'TIME',

@@ -2,23 +2,17 @@
 
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
-import { flagOption } from '../../config/options.ts';
+import { flagOption, type ValuesOf } from '../../config/options.ts';
 import { durationMs } from '../../event/moment.ts';
 import type { SourceState } from '../../journal/look/source-state.ts';
 import { defineCommand, type Output, refuse } from '../cli/command.ts';
 import { folderOption, withFolder } from '../cli/data-folder.ts';
 import { throughService } from '../cli/door.ts';
-import type { ServiceOptions } from '../cli/service-options.ts';
 import { secondOf } from '../cli/table.ts';
 import { chooseJournal, type Forms, jsonLines, printerOf, withDeployment, withJournals } from './listing.ts';
 import { forgetSource } from './local.ts';
-import { type FormatOptions, journalOption, lastOptions, problemWith } from './options.ts';
+import { journalOption, lastOptions, problemWith } from './options.ts';
 import type { JournalSources } from './source.ts';
-
-interface SourcesOptions extends FormatOptions, ServiceOptions {
-  readonly data: string;
-  readonly silent: number | undefined;
-}
 
 const silent = flagOption('DURATION', 'only sources without a request for this long, such as 1h', (text) => {
   const ms = durationMs(text) ?? Number.NaN;
@@ -26,7 +20,11 @@ const silent = flagOption('DURATION', 'only sources without a request for this l
   throw new Error('is not a duration such as 30m, 1h or 2d');
 });
 
-export const sources = defineCommand<SourcesOptions>(
+const sourcesOptions = { data: journalOption, silent, ...lastOptions };
+
+type SourcesOptions = ValuesOf<typeof sourcesOptions>;
+
+export const sources = defineCommand(
   {
     summary: 'show which devices forward to a hub, the silent ones first',
     about:
@@ -41,7 +39,7 @@ export const sources = defineCommand<SourcesOptions>(
       '  5 it cannot be read or written, 75 the service was unavailable',
     ],
     operands: { max: 2, text: '[forget ID]', choices: ['forget'] },
-    options: { data: journalOption, silent, ...lastOptions },
+    options: sourcesOptions,
   },
   async (given, output, operands, env) => {
     if (operands.length > 0) return forget(given, output, operands);

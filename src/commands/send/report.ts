@@ -13,10 +13,11 @@ import {
   flagOption,
   integer,
   type Option,
-  type Options,
+  option,
   switchOption,
   text,
   trueOrFalse,
+  type ValuesOf,
   withAnyText,
 } from '../../config/options.ts';
 import { keyNotes, readKey } from '../../event/asset-key.ts';
@@ -34,14 +35,6 @@ import { defineCommand, type Output, refuseError } from '../cli/command.ts';
 import { callerOf, type ServiceOptions, serviceOptions } from '../cli/service-options.ts';
 import { itemReader } from './line-item.ts';
 import { type LineRun, reportLines } from './report-from.ts';
-
-interface OptionValues extends ServiceOptions {
-  readonly from: string | undefined;
-  readonly fromLine: number;
-  readonly runId: string | undefined;
-  readonly keepTimes: boolean;
-  readonly idempotencyKey: string | undefined;
-}
 
 interface CommandLine extends OptionValues {
   /** The values of the options that set a parameter, by the names of the options. */
@@ -130,15 +123,15 @@ function checkVisible(text: string, charactersMax: number): string {
 const LINE_SUFFIX_CHARACTERS = `/${Number.MAX_SAFE_INTEGER}`.length;
 
 /** The options that are neither parameters nor shared by all commands that call a service. */
-const ownOptions: Options<Omit<OptionValues, keyof ServiceOptions>> = {
+const ownOptions = {
   from: text('FILE|-', 'report each line of a file, or of standard input'),
-  fromLine: {
+  fromLine: option<number>({
     argument: 'NUMBER',
     help: 'with --from: skip the lines before this one',
     initial: 1,
     flagOnly: true,
     parse: (text) => integer(text, 1, Number.MAX_SAFE_INTEGER),
-  },
+  }),
   runId: flagOption(
     'TEXT',
     'with --from: line 7 gets the idempotency key TEXT/7, so a rerun records no line twice [random]',
@@ -153,6 +146,8 @@ const ownOptions: Options<Omit<OptionValues, keyof ServiceOptions>> = {
     (text) => checkVisible(text, limits.idempotencyKeyCharactersMax),
   ),
 };
+
+type OptionValues = ServiceOptions & ValuesOf<typeof ownOptions>;
 
 const parameterOptions: ParameterOptions = Object.assign({}, ...allParameters(endpoints).map(optionsOf));
 const kinds = endpoints.map(({ name }) => name);

@@ -4,7 +4,7 @@ import { journalFolder } from '../../config/config.ts';
 import { type ExitCode, exitCodeOf, exitCodes } from '../../config/exit-codes.ts';
 import { isWithin } from '../../config/files.ts';
 import { limits } from '../../config/limits.ts';
-import { text } from '../../config/options.ts';
+import { text, type ValuesOf } from '../../config/options.ts';
 import { type Disk, describe, isFull, openDisk } from '../../journal/disk.ts';
 import { LinkError } from '../../journal/entry.ts';
 import { InUseError, type Lock, lockFolder, UnlockableError } from '../../journal/lock/lock.ts';
@@ -17,7 +17,14 @@ import { createByteProgress, megabytes } from '../cli/progress.ts';
 
 const to = text('FOLDER', 'folder of the backup, which is created if it is missing (0700, files 0600)');
 
-export const backup = defineCommand<BackupValues>(
+const backupOptions = {
+  data: { ...folderOption, help: 'as FOLDER; with deployments all of them' },
+  to,
+};
+
+type BackupValues = ValuesOf<typeof backupOptions>;
+
+export const backup = defineCommand(
   {
     summary: 'copy a journal into another folder while a service runs; each run adds the new events',
     about:
@@ -38,18 +45,10 @@ export const backup = defineCommand<BackupValues>(
       '  answer: its newest file was left out, try again',
     ],
     operands: folderOperand,
-    options: {
-      data: { ...folderOption, help: 'as FOLDER; with deployments all of them' },
-      to,
-    },
+    options: backupOptions,
   },
   backUpFolder,
 );
-
-interface BackupValues {
-  readonly data: string;
-  readonly to: string | undefined;
-}
 
 async function backUpFolder({ data, to }: BackupValues, output: Output): Promise<ExitCode> {
   const source = openDisk(data);

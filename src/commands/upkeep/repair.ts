@@ -4,7 +4,7 @@ import { loadingOf, rebound } from '../../assets/kept.ts';
 import { writeState } from '../../assets/state-file.ts';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
-import { switchOption } from '../../config/options.ts';
+import { switchOption, type ValuesOf } from '../../config/options.ts';
 import type { Disk } from '../../journal/disk.ts';
 import { carryOut, type DamagedFile, type Plan, planRepair, sideName } from '../../journal/look/repair.ts';
 import { verify } from '../../journal/look/verify.ts';
@@ -13,15 +13,18 @@ import { segmentName } from '../../journal/segments.ts';
 import { numbered } from '../../telemetry/printable.ts';
 import { defineCommand, type Output } from '../cli/command.ts';
 import { folderOperand, folderOption, withLock, withOneJournal } from '../cli/data-folder.ts';
-import {
-  damageOf,
-  findingAsText,
-  rangeAsText,
-  type VerifyOptions,
-  verdictAsJson,
-  verdictAsText,
-  verifyWithProgress,
-} from './verify.ts';
+import { damageOf, findingAsText, rangeAsText, verdictAsJson, verdictAsText, verifyWithProgress } from './verify.ts';
+
+const repairOptions = {
+  data: {
+    ...folderOption,
+    help: 'as FOLDER; with deployments the folder of one, FOLDER/NAME',
+  },
+  json: switchOption('print one JSON object instead of text'),
+  yes: switchOption('repair the journal; without this nothing is changed'),
+};
+
+type RepairOptions = ValuesOf<typeof repairOptions>;
 
 export const repairCommand = defineCommand(
   {
@@ -40,21 +43,10 @@ export const repairCommand = defineCommand(
       '  4 the data folder is in use, 5 it cannot be read or written',
     ],
     operands: folderOperand,
-    options: {
-      data: {
-        ...folderOption,
-        help: 'as FOLDER; with deployments the folder of one, FOLDER/NAME',
-      },
-      json: switchOption('print one JSON object instead of text'),
-      yes: switchOption('repair the journal; without this nothing is changed'),
-    },
+    options: repairOptions,
   },
   repairFolder,
 );
-
-interface RepairOptions extends VerifyOptions {
-  readonly yes: boolean;
-}
 
 async function repairFolder(values: RepairOptions, output: Output): Promise<ExitCode> {
   const repair = (disk: Disk) => withLock(disk, () => repairJournal(disk, values, output));

@@ -2,7 +2,7 @@
 
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
-import { switchOption } from '../../config/options.ts';
+import { switchOption, type ValuesOf } from '../../config/options.ts';
 import type { Disk } from '../../journal/disk.ts';
 import { type Verdict, verify } from '../../journal/look/verify.ts';
 import type { Finding } from '../../journal/open/recovery.ts';
@@ -11,6 +11,13 @@ import { numbered, shellWord } from '../../telemetry/printable.ts';
 import { defineCommand, type Output } from '../cli/command.ts';
 import { folderOperand, folderOption, reportErrors, withFolder } from '../cli/data-folder.ts';
 import { createByteProgress, megabytes } from '../cli/progress.ts';
+
+const verifyOptions = {
+  data: folderOption,
+  json: switchOption('print a JSON object instead of text; for deployments one line with an object for each'),
+};
+
+type VerifyOptions = ValuesOf<typeof verifyOptions>;
 
 export const verifyCommand = defineCommand(
   {
@@ -28,18 +35,10 @@ export const verifyCommand = defineCommand(
       '  0 good: a service would start on it, 2 flags or no journal there, 3 the journal is damaged, 5 it cannot be read',
     ],
     operands: folderOperand,
-    options: {
-      data: folderOption,
-      json: switchOption('print a JSON object instead of text; for deployments one line with an object for each'),
-    },
+    options: verifyOptions,
   },
   verifyFolder,
 );
-
-export interface VerifyOptions {
-  readonly data: string;
-  readonly json: boolean;
-}
 
 /** @returns 0 if a service would start on each journal of the folder, otherwise the greatest exit code of a journal */
 async function verifyFolder({ data, json }: VerifyOptions, output: Output): Promise<ExitCode> {
