@@ -5,10 +5,11 @@
  */
 
 import type { OptionForm } from './config/command-line.ts';
-import { type Config, journalFolder, readConfig, options as serveOptions } from './config/config.ts';
 import { exitCodes } from './config/exit-codes.ts';
 import { limits, waitLimits } from './config/limits.ts';
+import { journalFolder } from './config/names.ts';
 import { flagOf } from './config/options.ts';
+import { type Config, readConfig, options as serveOptions } from './config/options-of-service.ts';
 import { checkTimers } from './embed/fakes.ts';
 import { differencesOf, readWanted, showFilter, type Wanted } from './embed/filter.ts';
 import { makeOwnDeployments, removeOwnDeployments } from './embed/own-deployments.ts';

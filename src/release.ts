@@ -21,7 +21,7 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { version } from './config/config.ts';
+import { version } from './config/names.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = join(root, 'dist/release');

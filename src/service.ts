@@ -2,9 +2,8 @@
 
 import { openClient as standardOpenClient } from './client/connection.ts';
 import { createClientAddress } from './config/client-address.ts';
-import { type Config, segmentBytesOf } from './config/config.ts';
 import { type ExitCode, exitCodeOf, exitCodeOfJournal, exitCodes } from './config/exit-codes.ts';
-import { Mutex } from './config/mutex.ts';
+import { type Config, segmentBytesOf } from './config/options-of-service.ts';
 import { hostOf } from './http/origin.ts';
 import { listen as standardListen } from './http/socket/listener.ts';
 import { type Disk, openDisk as standardOpenDisk } from './journal/disk.ts';
@@ -31,6 +30,7 @@ import type { Notices } from './telemetry/log.ts';
 import { Metrics } from './telemetry/metrics.ts';
 import { Refusals } from './telemetry/refusals.ts';
 import type { TestMode } from './test-mode/test-mode.ts';
+import { Mutex } from './waiting/mutex.ts';
 
 export { type ServiceParts, StartError };
 

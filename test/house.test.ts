@@ -15,6 +15,7 @@ import { foreign } from './support/words.ts';
 /** From left to right: a folder, or a file of `src/` itself, imports only what is to its left, or files of its own folder. */
 const order: readonly (readonly string[])[] = [
   ['event'],
+  ['waiting'],
   ['config'],
   ['telemetry'],
   ['journal', 'http', 'client'],
@@ -298,7 +299,7 @@ test('limits are handed in by the entries, the commands and the options: no othe
   );
   const others = taking
     .map(([path]) => path)
-    .filter((path) => !/^(server|embed|config\/config)\.ts$|^commands\//.test(path));
+    .filter((path) => !/^(server|embed|config\/options-of-service)\.ts$|^commands\//.test(path));
   assert.deepEqual(others, []);
 });
 
@@ -309,7 +310,7 @@ test('the folder of a deployment is computed in one place', () => {
   const files = joining.filter(
     (path) => !/^journal\/(disk|entry)\.ts$|^journal\/lock\/|^journal\/open\/owner\.ts$/.test(path),
   ); // names of files
-  assert.deepEqual(files, ['config/config.ts']);
+  assert.deepEqual(files, ['config/names.ts']);
 });
 
 test('only the files of journal/line know the bytes of a line', () => {

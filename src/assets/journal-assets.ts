@@ -12,8 +12,6 @@
  */
 
 import type { Limits } from '../config/limits.ts';
-import { Mutex } from '../config/mutex.ts';
-import { Waiters } from '../config/waiters.ts';
 import { type Disk, describe, type ReadableDisk } from '../journal/disk.ts';
 import type { Committed, Follower } from '../journal/follower.ts';
 import { hex, type LineMark } from '../journal/line/record.ts';
@@ -21,6 +19,8 @@ import { readReported } from '../journal/line/reported.ts';
 import { type Line, type Remark, sizeOf } from '../journal/look/reading.ts';
 import type { Progress } from '../journal/progress.ts';
 import type { Notices } from '../telemetry/log.ts';
+import { Mutex } from '../waiting/mutex.ts';
+import { Waiters } from '../waiting/waiters.ts';
 import type { AssetStates } from './asset-state.ts';
 import type { IsForgotten } from './forget.ts';
 import { contentsIn, foldLines, isOfJournal, type KeptLimits, loadKept, noteUnseen } from './kept.ts';

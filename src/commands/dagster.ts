@@ -1,6 +1,6 @@
 /** `assetlog dagster`: prints a sensor for Dagster that asks for the events. It needs no package but Dagster. */
 
-import { version } from '../config/config.ts';
+import { version } from '../config/names.ts';
 import { defineFile } from './cli/command.ts';
 
 export const dagster = defineFile(

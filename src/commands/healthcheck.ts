@@ -1,9 +1,9 @@
 /** `assetlog healthcheck`: requests the readiness of a service, for a container's health check. */
 
 import { openClient } from '../client/connection.ts';
-import { options } from '../config/config.ts';
 import { exitCodes } from '../config/exit-codes.ts';
 import { limits } from '../config/limits.ts';
+import { options } from '../config/options-of-service.ts';
 import { hostOf } from '../http/origin.ts';
 import { defineCommand } from './cli/command.ts';
 

@@ -1,7 +1,7 @@
 /** The command line: finds the command, prints help, and writes to standard output and standard error. */
 
-import { version } from '../config/config.ts';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
+import { version } from '../config/names.ts';
 import { didYouMean } from '../event/nearest.ts';
 import { printable } from '../telemetry/printable.ts';
 import { type Command, type Environment, type Output, refuse } from './cli/command.ts';

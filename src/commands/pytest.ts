@@ -1,6 +1,6 @@
 /** `assetlog pytest`: prints pytest fixtures for a `conftest.py`. They need no package but pytest. */
 
-import { version } from '../config/config.ts';
+import { version } from '../config/names.ts';
 import { defineFile } from './cli/command.ts';
 
 export const pytest = defineFile(

@@ -1,6 +1,6 @@
 /** `assetlog python`: prints a client in Python that reports each item once. It needs only the standard library. */
 
-import { version } from '../config/config.ts';
+import { version } from '../config/names.ts';
 import { defineFile } from './cli/command.ts';
 
 export const python = defineFile(

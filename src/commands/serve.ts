@@ -3,22 +3,20 @@
 import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import { isatty } from 'node:tty';
-import {
-  type Config,
-  contradictionsIn,
-  forwards,
-  journalFolder,
-  options,
-  readPassedSocket,
-  sourceName,
-  unreadVariables,
-  version,
-} from '../config/config.ts';
 import { openJournalsFor, readDescriptorsMax } from '../config/descriptors.ts';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { limits, limitsFor } from '../config/limits.ts';
 import { collectForwarded, readMemoryBytesMax, saveMemory, YoungGeneration } from '../config/memory.ts';
+import { journalFolder, sourceName, version } from '../config/names.ts';
 import { variableOf } from '../config/options.ts';
+import {
+  type Config,
+  contradictionsIn,
+  forwards,
+  options,
+  readPassedSocket,
+  unreadVariables,
+} from '../config/options-of-service.ts';
 import { platform } from '../config/platform.ts';
 import { isReadingOn } from '../service/readable.ts';
 import { type Service, type ServiceParts, StartError, startService } from '../service.ts';

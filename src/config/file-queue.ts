@@ -3,8 +3,8 @@
  * threads for all system calls, and the journal needs one.
  */
 
-import { Mutex } from './mutex.ts';
-import { Waiters } from './waiters.ts';
+import { Mutex } from '../waiting/mutex.ts';
+import { Waiters } from '../waiting/waiters.ts';
 
 /** A file was not read in time. */
 export class LateFileError extends Error {

@@ -1,8 +1,8 @@
 /** A file of an operator that is read again when it changes. */
 
+import { Mutex } from '../waiting/mutex.ts';
 import { readText } from './files.ts';
 import type { Limits } from './limits.ts';
-import { Mutex } from './mutex.ts';
 import type { Invalid } from './options.ts';
 
 export interface WatchedFile<Value> {

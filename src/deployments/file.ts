@@ -1,8 +1,8 @@
 /** Hosted mode: reads and watches the deployments file, which lists the deployments and the tokens of each. */
 
-import { deploymentName } from '../config/config.ts';
 import { type Checker, type JsonObject, readJsonFile } from '../config/json-file.ts';
 import type { Limits } from '../config/limits.ts';
+import { deploymentName } from '../config/names.ts';
 import type { Invalid } from '../config/options.ts';
 import { type Platform, platform } from '../config/platform.ts';
 import { type WatchedFile, watchFile } from '../config/watched-file.ts';

@@ -1,10 +1,10 @@
 /** Waits for events with a timeout. Its error lists the events that were recorded instead, and the refused requests. */
 
 import type { waitLimits } from '../config/limits.ts';
-import { Mutex } from '../config/mutex.ts';
 import type { Line } from '../journal/look/reading.ts';
 import { numbered, shortened } from '../telemetry/printable.ts';
 import type { Refusals } from '../telemetry/refusals.ts';
+import { Mutex } from '../waiting/mutex.ts';
 import { differencesOf, givenMembers, type Wanted } from './filter.ts';
 
 /** Number of events that the error of a wait lists, and of characters of each. */

@@ -3,7 +3,7 @@
  * forwarding.
  */
 
-import type { Config } from '../config/config.ts';
+import type { Config } from '../config/options-of-service.ts';
 import type { WatchedFile } from '../config/watched-file.ts';
 import { type Disk, describe } from '../journal/disk.ts';
 import type { Follower, HeldBack } from '../journal/follower.ts';

@@ -1,7 +1,7 @@
 /** Headers that an operator adds to the requests of a destination, such as a gateway in front of it requires. */
 
-import { headerName } from '../config/config.ts';
 import { isObject } from '../config/json-file.ts';
+import { headerName } from '../config/names.ts';
 
 /**
  * Checks the member `headers` of a destination.

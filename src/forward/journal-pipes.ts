@@ -1,6 +1,6 @@
 /** The pipes of one journal to its destinations, and what they share. */
 
-import type { Config } from '../config/config.ts';
+import type { Config } from '../config/options-of-service.ts';
 import { unlessAbsent } from '../journal/disk.ts';
 import { contentsOf } from '../journal/segments.ts';
 import type { Ack } from './acks.ts';

@@ -2,10 +2,11 @@
 
 import { dirname, resolve } from 'node:path';
 import { hasLogin, isLocal, PROXY_WANTED, readProxyUrl } from '../client/base-url.ts';
-import { type Config, deploymentName, destinationName, headerName, options } from '../config/config.ts';
 import { type Checker, isObject, type JsonObject, readJsonFile } from '../config/json-file.ts';
 import type { Limits } from '../config/limits.ts';
+import { deploymentName, destinationName, headerName } from '../config/names.ts';
 import type { Invalid } from '../config/options.ts';
+import { type Config, options } from '../config/options-of-service.ts';
 import { type WatchedFile, watchFile } from '../config/watched-file.ts';
 import { durationMs } from '../event/moment.ts';
 import type { Filter } from '../event/search.ts';

@@ -1,7 +1,7 @@
 /** The OpenAPI 3.1 document of the service, built on the first request. */
 
-import { deploymentName, version } from '../config/config.ts';
 import type { Limits } from '../config/limits.ts';
+import { deploymentName, version } from '../config/names.ts';
 import { eventTimePattern } from '../event/event-time.ts';
 import { batchPath } from '../event/item.ts';
 import { ignoredMembers } from '../event/members.ts';

@@ -1,7 +1,7 @@
 /** Finds the route of a request in the route table. */
 
-import { deploymentName } from '../config/config.ts';
 import type { Limits } from '../config/limits.ts';
+import { deploymentName } from '../config/names.ts';
 import type { Schema } from '../event/schema.ts';
 
 /** The rights of a token: what a client may do with the journal of a deployment. */

@@ -1,6 +1,6 @@
 /** The routes of reports and of the service itself, and the errors for requests without a route. */
 
-import { version } from '../config/config.ts';
+import { version } from '../config/names.ts';
 import { batchPath } from '../event/item.ts';
 import type { JsonLimits } from '../event/json-bytes.ts';
 import { nearestName } from '../event/nearest.ts';

@@ -1,9 +1,9 @@
 /** Watches the free space of the disk: reports low space, and has files removed, before the disk is full. */
 
-import { Checks } from '../config/checks.ts';
-import type { Config } from '../config/config.ts';
 import type { Limits } from '../config/limits.ts';
+import type { Config } from '../config/options-of-service.ts';
 import type { Notices } from '../telemetry/log.ts';
+import { Checks } from '../waiting/checks.ts';
 import type { Disk } from './disk.ts';
 import type { Space } from './space.ts';
 

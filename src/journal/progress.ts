@@ -6,7 +6,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Defect } from '../config/defect.ts';
 import type { Limits } from '../config/limits.ts';
-import { Waiters } from '../config/waiters.ts';
+import { Waiters } from '../waiting/waiters.ts';
 import { folderMark } from './entry.ts';
 import type { Follower, FreshLines } from './follower.ts';
 import { type AskLimits, askHolder, type Durable } from './lock/protocol.ts';

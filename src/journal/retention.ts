@@ -10,8 +10,8 @@
  * reports with the reason in `refusal`, until the destination has received the events or the limits are met.
  */
 
-import type { Config } from '../config/config.ts';
 import type { Limits } from '../config/limits.ts';
+import type { Config } from '../config/options-of-service.ts';
 import type { Notices } from '../telemetry/log.ts';
 import { type Disk, isFull, SyncError } from './disk.ts';
 import { clearName, readBytes } from './file-io.ts';

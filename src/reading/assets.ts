@@ -5,13 +5,13 @@ import type { AllAssets } from '../assets/all-assets.ts';
 import { assetJson, assetSchema } from '../assets/asset-json.ts';
 import { type Asset, isAskedFor, keyOf, latestEvent } from '../assets/asset-state.ts';
 import type { Kept } from '../assets/state-file.ts';
-import { endingAfter } from '../config/ending-after.ts';
 import type { Limits } from '../config/limits.ts';
 import { startsWith } from '../event/asset-key.ts';
 import { integerFrom, listSchema, objectSchema } from '../event/schema.ts';
 import { type Handler, type Reply, unavailableRefusal } from '../http/message.ts';
 import type { RouteDescription } from '../http/router.ts';
 import type { GoneRange } from '../journal/segments.ts';
+import { endingAfter } from '../waiting/ending-after.ts';
 import type { ReadableJournals, ReadingParts, SharedByReadings } from './journals.ts';
 import {
   booleanParameter,

@@ -1,10 +1,10 @@
 /** `GET /events`: the recorded events of a journal, in the order of their seqs, as lines, as JSON or as a stream. */
 
-import { endingAfter } from '../config/ending-after.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Filter } from '../event/search.ts';
 import { type Handler, Refusal, type Reply } from '../http/message.ts';
 import { bytesOf, type Line } from '../journal/look/reading.ts';
+import { endingAfter } from '../waiting/ending-after.ts';
 import { linesType } from './accept.ts';
 import { type EventsQuestion, questionReader } from './events-query.ts';
 import { Streams } from './events-stream.ts';

@@ -1,10 +1,9 @@
 /** The journals of a service, for reading over HTTP. Each is read from its files, like a command does, beside its writer. */
 
 import type { Kept } from '../assets/state-file.ts';
-import { journalFolder } from '../config/config.ts';
-import { endingAfter } from '../config/ending-after.ts';
 import type { Limits } from '../config/limits.ts';
 import { collectEach } from '../config/memory.ts';
+import { journalFolder } from '../config/names.ts';
 import { LINE_FEED } from '../event/json-bytes.ts';
 import type { SourceFilter } from '../event/search.ts';
 import { unavailableRefusal } from '../http/message.ts';
@@ -18,6 +17,7 @@ import { contentsOf } from '../journal/segments.ts';
 import { type Notices, oncePerName } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Refusals } from '../telemetry/refusals.ts';
+import { endingAfter } from '../waiting/ending-after.ts';
 import type { Tail } from './newest.ts';
 import type { Piece } from './pieces.ts';
 import { Semaphore } from './semaphore.ts';

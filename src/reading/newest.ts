@@ -2,9 +2,9 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from '../config/limits.ts';
-import { Waiters } from '../config/waiters.ts';
 import type { GoneLines, Line } from '../journal/look/reading.ts';
 import type { Progress } from '../journal/progress.ts';
+import { Waiters } from '../waiting/waiters.ts';
 import type { Piece } from './pieces.ts';
 
 type TailLimits = Pick<Limits, 'readTurnBytes' | 'sharedLinesBytesMax'>;

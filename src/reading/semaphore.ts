@@ -1,6 +1,6 @@
 /** Bounds how many readings hold memory at a time; the others wait, in the order in which they ask. */
 
-import { Waiters } from '../config/waiters.ts';
+import { Waiters } from '../waiting/waiters.ts';
 
 export class Semaphore {
   readonly #waiting = new Waiters();

@@ -6,7 +6,7 @@
  */
 
 import type { Limits } from '../config/limits.ts';
-import { Waiters } from '../config/waiters.ts';
+import { Waiters } from '../waiting/waiters.ts';
 
 /** The shares of the time, and when they apply. */
 export type TurnLimits = Pick<Limits, 'readTimePercent' | 'readIdlePercent' | 'readIdleMs'>;

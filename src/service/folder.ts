@@ -1,8 +1,8 @@
 /** The data folder of a service: its lock, which is retried while the disk is full, and warnings about unsafe folders. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { journalFolder } from '../config/config.ts';
 import { exitCodeOf, exitCodes } from '../config/exit-codes.ts';
+import { journalFolder } from '../config/names.ts';
 import { type Disk, describe, isFull } from '../journal/disk.ts';
 import { InUseError, type Lock, UnlockableError } from '../journal/lock/lock.ts';
 import { hazardOf } from '../journal/open/mount.ts';

@@ -12,7 +12,7 @@
  */
 
 import type { AllAssets } from '../assets/all-assets.ts';
-import { journalFolder } from '../config/config.ts';
+import { journalFolder } from '../config/names.ts';
 import type { ListenAt } from '../http/socket/listener.ts';
 import type { Door } from '../journal/lock/protocol.ts';
 import type { JournalOptions } from '../journal/options.ts';

@@ -2,8 +2,8 @@
 
 import { lookup } from 'node:dns/promises';
 import { hostname, networkInterfaces } from 'node:os';
-import type { Config } from '../config/config.ts';
 import { exitCodeOf } from '../config/exit-codes.ts';
+import type { Config } from '../config/options-of-service.ts';
 import type { App } from '../http/message.ts';
 import { isLoopback } from '../http/origin.ts';
 import type { ListenAt, Listener } from '../http/socket/listener.ts';

@@ -1,5 +1,5 @@
-import { deploymentName, journalFolder } from '../config/config.ts';
 import { exitCodes } from '../config/exit-codes.ts';
+import { deploymentName, journalFolder } from '../config/names.ts';
 import { type Disk, isMissingPath } from '../journal/disk.ts';
 import { writeFile } from '../journal/file-io.ts';
 import { Journal } from '../journal/journal.ts';

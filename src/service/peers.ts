@@ -1,8 +1,8 @@
 /** The services that a service forwards to, and those whose events it takes: what forwarding needs of the steps of a start. */
 
 import type { AllAssets } from '../assets/all-assets.ts';
-import { forwards } from '../config/config.ts';
 import { exitCodeOf, exitCodes } from '../config/exit-codes.ts';
+import { forwards } from '../config/options-of-service.ts';
 import type { Acks } from '../forward/acks.ts';
 import type { Forwarder } from '../forward/forwarder.ts';
 import { Hub } from '../forward/hub/hub.ts';

@@ -1,6 +1,6 @@
 /** Which clients may read over HTTP: in hosted mode the tokens decide; otherwise every client, if reading is on. */
 
-import type { Config } from '../config/config.ts';
+import type { Config } from '../config/options-of-service.ts';
 import type { AppParts } from '../http/app.ts';
 import { Refusal } from '../http/message.ts';
 import { createAccess, isLoopback } from '../http/origin.ts';

@@ -1,8 +1,9 @@
 /** The routes of a service, and which clients may use them. */
 
 import type { AllAssets } from '../assets/all-assets.ts';
-import { type Config, version } from '../config/config.ts';
 import { fileQueue } from '../config/file-queue.ts';
+import { version } from '../config/names.ts';
+import type { Config } from '../config/options-of-service.ts';
 import type { Hub } from '../forward/hub/hub.ts';
 import { createApp } from '../http/app.ts';
 import type { App } from '../http/message.ts';

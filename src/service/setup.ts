@@ -1,8 +1,8 @@
 /** The values that the steps of a start share, and the parts of a service that a test or an embedding program may replace. */
 
 import type { OpenClient } from '../client/connection.ts';
-import type { Config } from '../config/config.ts';
 import type { Limits } from '../config/limits.ts';
+import type { Config } from '../config/options-of-service.ts';
 import type { Listen, Listener } from '../http/socket/listener.ts';
 import type { Disk } from '../journal/disk.ts';
 import type { KeyMemory } from '../journal/keys/memory.ts';

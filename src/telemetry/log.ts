@@ -1,8 +1,8 @@
 /** The log of the service on standard error: one line for each entry, never a token, never metadata. */
 
 import type { Writable } from 'node:stream';
-import { type LogLevel, logLevels } from '../config/config.ts';
 import type { Limits } from '../config/limits.ts';
+import { type LogLevel, logLevels } from '../config/options-of-service.ts';
 import { maskTokens } from './masked.ts';
 import { printable, shortened } from './printable.ts';
 

@@ -3,7 +3,7 @@
  * from a request, which bounds the cardinality: an endpoint is a path of the route table, or `other`.
  */
 
-import { version } from '../config/config.ts';
+import { version } from '../config/names.ts';
 import type { Event } from '../event/event.ts';
 
 /** The `Content-Type` of `/metrics`: `text/plain` with the version of the exposition format. */

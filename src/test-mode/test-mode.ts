@@ -1,7 +1,6 @@
 /** The additions of `serve --test` to a service: resets of the journal, faults, and the routes of both. */
 
 import type { Limits } from '../config/limits.ts';
-import { Waiters } from '../config/waiters.ts';
 import { batchPath } from '../event/item.ts';
 import { endpoints } from '../event/parameters.ts';
 import type { Schema } from '../event/schema.ts';
@@ -21,6 +20,7 @@ import {
 import { bodyReader, readQuery } from '../http/request.ts';
 import type { Route, RouteDescription } from '../http/router.ts';
 import type { Notices } from '../telemetry/log.ts';
+import { Waiters } from '../waiting/waiters.ts';
 import { FaultsError, SEED_MAX, statusesWithoutBody } from './fault.ts';
 import { Faults, type Met } from './faults.ts';
 

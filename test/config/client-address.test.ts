@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createClientAddress, readNetwork } from '../../src/config/client-address.ts';
-import { readConfig } from '../../src/config/config.ts';
+import { readConfig } from '../../src/config/options-of-service.ts';
 
 const clientOf = createClientAddress(
   ['127.0.0.1', '10.0.0.0/8', '2001:db8::/32', '::ffff:192.0.2.0/120'].map(readNetwork),

@@ -6,7 +6,7 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, 
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
-import { version } from '../../src/config/config.ts';
+import { version } from '../../src/config/names.ts';
 import { filesOfBin } from '../support/handbook.ts';
 import { root } from '../support/program.ts';
 import { HANG_MS, missing } from '../support/tools.ts';

@@ -11,7 +11,7 @@ import { type IncomingMessage, request } from 'node:http';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { version } from '../../src/config/config.ts';
+import { version } from '../../src/config/names.ts';
 import { page } from '../support/handbook.ts';
 import { startPostgres, withoutPostgres } from '../support/postgres.ts';
 import { newFolder, outerEnvironment, program, type Running, root, startService } from '../support/program.ts';

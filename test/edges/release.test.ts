@@ -14,7 +14,7 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { version } from '../../src/config/config.ts';
+import { version } from '../../src/config/names.ts';
 import { filesOfBin, page } from '../support/handbook.ts';
 import { newFolder, root } from '../support/program.ts';
 import { HANG_MS } from '../support/tools.ts';

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { version } from '../../src/config/config.ts';
+import { version } from '../../src/config/names.ts';
 import { root } from '../support/program.ts';
 
 test('the newest changes are those of the version of the program, and each version has a date', () => {

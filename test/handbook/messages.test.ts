@@ -52,6 +52,7 @@ const unsearched: Readonly<Record<string, string>> = {
   'release.ts': 'a script that is no part of the program',
   'telemetry/': 'the log, and descriptions of metrics',
   'test-mode/': 'replies to a test',
+  'waiting/': 'no texts',
 };
 
 /** Files in these folders without such messages, by what their texts are. */

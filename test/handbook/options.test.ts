@@ -6,10 +6,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { commands } from '../../src/commands/all-commands.ts';
-import { contradictionsIn, options, readConfig } from '../../src/config/config.ts';
 import { exitCodes } from '../../src/config/exit-codes.ts';
 import { KIB, MIB } from '../../src/config/limits.ts';
 import { flagOf, hasVariable, type Invalid, type Option, variableOf } from '../../src/config/options.ts';
+import { contradictionsIn, options, readConfig } from '../../src/config/options-of-service.ts';
 import { readDeployments } from '../../src/deployments/file.ts';
 import { traitsOf } from '../../src/forward/destinations/kinds.ts';
 import { onlyNames } from '../../src/forward/only.ts';

@@ -4,8 +4,8 @@
  */
 
 import type { HttpReply } from '../../src/client/connection.ts';
-import { type Config, readConfig } from '../../src/config/config.ts';
 import { type Limits, limits as standardLimits } from '../../src/config/limits.ts';
+import { type Config, readConfig } from '../../src/config/options-of-service.ts';
 import { readFields } from '../../src/http/headers.ts';
 import {
   bodyOf,

@@ -1,7 +1,7 @@
 /** A service in the process of a test: for short limits and failing disks, which a process of its own does not allow. */
 
-import { type Config, readConfig } from '../../src/config/config.ts';
 import { type Limits, limits as standardLimits } from '../../src/config/limits.ts';
+import { type Config, readConfig } from '../../src/config/options-of-service.ts';
 import { type Service, type ServiceParts, startService } from '../../src/service.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { SimulatedDisk } from '../world/simulated-disk.ts';

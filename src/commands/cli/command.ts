@@ -1,8 +1,8 @@
 /** The definition of a command: its description, options and operands, its output, and its exit code. */
 
-import { version } from '../../config/config.ts';
 import { readAppendedFile } from '../../config/descriptors.ts';
 import { type ExitCode, exitCodeOf, exitCodes } from '../../config/exit-codes.ts';
+import { version } from '../../config/names.ts';
 import { asksForHelp, type Invalid, type Operands, type Options, readOptions } from '../../config/options.ts';
 
 export interface Output {

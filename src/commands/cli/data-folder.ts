@@ -1,9 +1,10 @@
 /** Finds the journals in the folder of a command: one, or in hosted mode one for each deployment in a subfolder. */
 
-import { deploymentName, journalFolder, options } from '../../config/config.ts';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
+import { deploymentName, journalFolder } from '../../config/names.ts';
 import type { Operands, Option } from '../../config/options.ts';
+import { options } from '../../config/options-of-service.ts';
 import { type Disk, isMissingPath, openDisk } from '../../journal/disk.ts';
 import { InUseError, lockFolder, UnlockableError } from '../../journal/lock/lock.ts';
 import { readLastStop } from '../../journal/open/clean-stop.ts';

@@ -1,10 +1,11 @@
 /** The options of the commands that call a service: its URL, its token, and how long to wait for it. */
 
 import type { ProxyRoute, TokenHeader } from '../../client/connection.ts';
-import { options, version } from '../../config/config.ts';
 import { readToken } from '../../config/files.ts';
 import { limits } from '../../config/limits.ts';
+import { version } from '../../config/names.ts';
 import { duration, option, type ValuesOf } from '../../config/options.ts';
+import { options } from '../../config/options-of-service.ts';
 import type { Output } from './command.ts';
 
 const LOCAL = 'http://127.0.0.1:3000';

@@ -1,8 +1,9 @@
 /** `assetlog forward`: shows how far forwarding is, and handles events that a destination did not accept. */
 
-import { destinationName, options } from '../../config/config.ts';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
+import { destinationName } from '../../config/names.ts';
 import { flagOption, type Option, switchOption } from '../../config/options.ts';
+import { options } from '../../config/options-of-service.ts';
 import { didYouMean } from '../../event/nearest.ts';
 import { clickhouseDdl } from '../../forward/destinations/clickhouse/ddl.ts';
 import { readNames } from '../../forward/folder.ts';

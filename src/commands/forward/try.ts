@@ -1,8 +1,8 @@
 /** `assetlog forward test`: tries each destination before anything is forwarded. */
 
-import { journalFolder } from '../../config/config.ts';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
+import { journalFolder } from '../../config/names.ts';
 import { watchDeployments } from '../../deployments/file.ts';
 import { tryDestination } from '../../forward/destinations/trial.ts';
 import type { Deployment, DestinationSettings } from '../../forward/settings.ts';

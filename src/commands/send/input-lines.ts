@@ -1,9 +1,9 @@
 /** The lines of a file or of standard input, in groups. Memory use does not depend on the length of the input. */
 
-import { Waiters } from '../../config/waiters.ts';
 import { adviceFor } from '../../event/item.ts';
 import { isUtf16 } from '../../event/json-mistakes.ts';
 import { LineCutter } from '../../journal/line/lines.ts';
+import { Waiters } from '../../waiting/waiters.ts';
 
 export interface InputLine {
   /** The line without its line ending and surrounding spaces; undefined if it is too long. */

@@ -1,9 +1,9 @@
 /** `assetlog backup`: brings a copy of a journal up to date, or of the journals of all deployments. */
 
-import { journalFolder } from '../../config/config.ts';
 import { type ExitCode, exitCodeOf, exitCodes } from '../../config/exit-codes.ts';
 import { isWithin } from '../../config/files.ts';
 import { limits } from '../../config/limits.ts';
+import { journalFolder } from '../../config/names.ts';
 import { text, type ValuesOf } from '../../config/options.ts';
 import { type Disk, describe, isFull, openDisk } from '../../journal/disk.ts';
 import { LinkError } from '../../journal/entry.ts';

@@ -10,7 +10,7 @@ import {
   type ProxyRoute,
 } from '../../client/connection.ts';
 import { isChallenge, isTokenLimit, retryAfterMs } from '../../client/delivery.ts';
-import { version } from '../../config/config.ts';
+import { version } from '../../config/names.ts';
 import { loginHint, notSent, problemOf, quoteAnswer, readObject, type Said, turnedAway, unreached } from './answers.ts';
 import { type CredentialFiles, Credentials } from './credentials.ts';
 import type { Again, Opening, Stopped } from './destination.ts';

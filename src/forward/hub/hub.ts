@@ -5,8 +5,8 @@
  * - `PUT /forward/{source}/{first_seq}` records lines of the journal. An event that is here already is not recorded again.
  */
 
-import { journalFolder } from '../../config/config.ts';
 import type { Limits } from '../../config/limits.ts';
+import { journalFolder } from '../../config/names.ts';
 import type { SourceFilter } from '../../event/search.ts';
 import { batchItemReader, lineTypes, type ReadItem } from '../../http/batch.ts';
 import {

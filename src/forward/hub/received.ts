@@ -3,9 +3,9 @@
  * checked like its own journal does, and its event like a report. The functions are pure.
  */
 
-import { SOURCE_NAME_WANTED, sourceName } from '../../config/config.ts';
 import type { Limits } from '../../config/limits.ts';
 import { detach } from '../../config/memory.ts';
+import { SOURCE_NAME_WANTED, sourceName } from '../../config/names.ts';
 import { escaped, forwardedEvent } from '../../event/encoded.ts';
 import type { Event, EventOrigin } from '../../event/event.ts';
 import { readEventTime } from '../../event/event-time.ts';

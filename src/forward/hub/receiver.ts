@@ -2,7 +2,6 @@
 
 import { once } from 'node:events';
 import { detach } from '../../config/memory.ts';
-import { Mutex } from '../../config/mutex.ts';
 import type { RecordResult } from '../../event/record-result.ts';
 import type { ReadItem } from '../../http/batch.ts';
 import {
@@ -14,6 +13,7 @@ import {
   unavailableRefusal,
 } from '../../http/message.ts';
 import type { Follower } from '../../journal/follower.ts';
+import { Mutex } from '../../waiting/mutex.ts';
 import { type Position, START } from '../position.ts';
 import { openSource, type Through } from '../source.ts';
 import { Budget } from './budget.ts';

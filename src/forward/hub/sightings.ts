@@ -6,12 +6,12 @@
  * It is not synced, and no request waits for it: a crash can lose what was seen in the last `limits.seenWriteMs`, a power cut all.
  */
 
-import { Mutex } from '../../config/mutex.ts';
 import type { SourceFilter } from '../../event/search.ts';
 import { readSmall } from '../../journal/file-io.ts';
 import { idTimeMs } from '../../journal/line/uuid.ts';
 import type { SourceQuery, SourceState } from '../../journal/look/source-state.ts';
 import { sealedFile, unsealedFile } from '../../journal/sealed.ts';
+import { Mutex } from '../../waiting/mutex.ts';
 import { isId } from '../source.ts';
 import type { SaidOfSource } from './received.ts';
 import type { Snapshot } from './snapshot.ts';

@@ -6,7 +6,6 @@
 
 import type { Limits } from '../../config/limits.ts';
 import { detach } from '../../config/memory.ts';
-import { Mutex } from '../../config/mutex.ts';
 import { type Disk, SyncError } from '../../journal/disk.ts';
 import { originAtEnd, timeOf } from '../../journal/line/members.ts';
 import { readJournal } from '../../journal/look/reader.ts';
@@ -14,6 +13,7 @@ import type { Line } from '../../journal/look/reading.ts';
 import type { Progress } from '../../journal/progress.ts';
 import { contentsOf } from '../../journal/segments.ts';
 import { type Notices, oncePerName } from '../../telemetry/log.ts';
+import { Mutex } from '../../waiting/mutex.ts';
 import { createSnapshot, readSnapshot, type Snapshot, writeSnapshot } from './snapshot.ts';
 import { addLine, type Watermark } from './watermark.ts';
 

@@ -17,10 +17,10 @@
 
 import { Defect } from '../../config/defect.ts';
 import type { Limits } from '../../config/limits.ts';
-import { Mutex } from '../../config/mutex.ts';
 import type { Disk } from '../../journal/disk.ts';
 import type { Line } from '../../journal/look/reading.ts';
 import type { Notices } from '../../telemetry/log.ts';
+import { Mutex } from '../../waiting/mutex.ts';
 import { type DestinationKind, type KindTraits, kindOf, traitsOf } from '../destinations/kinds.ts';
 import type { Position, SeqRange } from '../position.ts';
 import type { DestinationSettings } from '../settings.ts';

@@ -9,10 +9,10 @@
 import { runJson } from '../../assets/asset-json.ts';
 import type { Check } from '../../assets/asset-state.ts';
 import type { JournalAssets } from '../../assets/journal-assets.ts';
-import { endingAfter } from '../../config/ending-after.ts';
 import type { Limits } from '../../config/limits.ts';
 import { describe } from '../../journal/disk.ts';
 import type { Line } from '../../journal/look/reading.ts';
+import { endingAfter } from '../../waiting/ending-after.ts';
 import type { AlarmKind } from '../settings.ts';
 
 /** What the hooks of a journal need of its assets. */

@@ -8,10 +8,10 @@
 
 import { readObject } from '../../config/json-file.ts';
 import type { Limits } from '../../config/limits.ts';
-import { Mutex } from '../../config/mutex.ts';
 import { type Disk, describe, type ReadableDisk } from '../../journal/disk.ts';
 import { readSmall } from '../../journal/file-io.ts';
 import { askDurable, pollProgress } from '../../journal/progress.ts';
+import { Mutex } from '../../waiting/mutex.ts';
 import type { StopKind } from '../destinations/destination.ts';
 import { type DestinationKind, onlyKindOf } from '../destinations/kinds.ts';
 import { readFirstSeq, readLastSeq, readLines, readNames } from '../folder.ts';

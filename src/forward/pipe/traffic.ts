@@ -4,7 +4,7 @@
  */
 
 import type { Limits } from '../../config/limits.ts';
-import { Waiters } from '../../config/waiters.ts';
+import { Waiters } from '../../waiting/waiters.ts';
 import type { Asked, Destination, Sent, Shipment } from '../destinations/destination.ts';
 import { kindOf, traitsOf } from '../destinations/kinds.ts';
 import type { DestinationSettings } from '../settings.ts';

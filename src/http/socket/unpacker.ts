@@ -2,7 +2,7 @@
 
 import { crc32, createInflateRaw } from 'node:zlib';
 import type { Limits } from '../../config/limits.ts';
-import { Waiters } from '../../config/waiters.ts';
+import { Waiters } from '../../waiting/waiters.ts';
 import { Refusal } from '../message.ts';
 import { bodyTooLarge } from '../request.ts';
 

@@ -23,7 +23,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from '../../config/limits.ts';
 import { type Platform, platform } from '../../config/platform.ts';
-import { Rota } from '../../config/rota.ts';
+import { Rota } from '../../waiting/rota.ts';
 import { isMissingPath } from '../disk.ts';
 import { isSameFile } from '../entry.ts';
 import { giveSocketToOwner } from '../open/owner.ts';

@@ -7,7 +7,7 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { commands, texts } from '../../../src/commands/all-commands.ts';
-import { version } from '../../../src/config/config.ts';
+import { version } from '../../../src/config/names.ts';
 import type { Fault } from '../../../src/embed.ts';
 import { fault } from '../../support/faults.ts';
 import { sampled } from '../../support/long.ts';

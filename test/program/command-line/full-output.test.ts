@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { version } from '../../../src/config/config.ts';
+import { version } from '../../../src/config/names.ts';
 import { newFolder, run } from '../../support/program.ts';
 import { FIRST, segment } from '../../support/segments.ts';
 import { each } from '../../support/tools.ts';

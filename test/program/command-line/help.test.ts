@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { version } from '../../../src/config/config.ts';
+import { version } from '../../../src/config/names.ts';
 import { runHere } from '../../support/command-output.ts';
 import { newFolder, run } from '../../support/program.ts';
 import { FIRST, flip, segment } from '../../support/segments.ts';

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
 import { test } from 'node:test';
-import { version } from '../../../src/config/config.ts';
+import { version } from '../../../src/config/names.ts';
 import { freePort, run, startService } from '../../support/program.ts';
 import { ask, get, post, readFailure, Wire } from '../../support/wire.ts';
 import { listenOn } from '../../world/http-server.ts';

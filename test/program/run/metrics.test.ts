@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { version } from '../../../src/config/config.ts';
+import { version } from '../../../src/config/names.ts';
 import { writeDeployments } from '../../support/deployments.ts';
 import { metricsOf, samplesOf } from '../../support/metrics.ts';
 import { startService } from '../../support/program.ts';

@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import { connect, isIP, type Socket } from 'node:net';
 import { checkServerIdentity, NoReply } from '../../../client/connection.ts';
-import { version } from '../../../config/config.ts';
+import { version } from '../../../config/names.ts';
 import { loginHint, quoteWithout, type Said, unreached } from '../answers.ts';
 import type { Secrets } from '../credentials.ts';
 import type { Again, Opening, StopKind, Stopped } from '../destination.ts';

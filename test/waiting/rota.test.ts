@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Rota } from '../../src/config/rota.ts';
+import { Rota } from '../../src/waiting/rota.ts';
 import { eventually } from '../support/tools.ts';
 
 const NEVER_MS = 3_600_000;

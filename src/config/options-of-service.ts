@@ -1,10 +1,10 @@
 /** The options of the service: flags, environment variables and defaults. */
 
-import { join } from 'node:path';
 import { readKey } from '../event/asset-key.ts';
 import { nearest } from '../event/nearest.ts';
 import { type Network, readNetwork } from './client-address.ts';
 import { limits, MIB } from './limits.ts';
+import { deploymentName, destinationName, headerName, SOURCE_NAME_WANTED, sourceName } from './names.ts';
 import {
   flagOf,
   hasVariable,
@@ -22,9 +22,6 @@ import {
   type ValuesOf,
   variableOf,
 } from './options.ts';
-
-/** The version in `package.json`. */
-export const version = '0.4.0';
 
 /** From the most to the least severe. */
 export const logLevels = ['error', 'warn', 'info', 'debug'] as const;
@@ -256,19 +253,6 @@ function sizeOption(help: string, min: number, max = Number.MAX_SAFE_INTEGER): O
   return { argument: 'SIZE', help, initial: undefined, parse: (text) => size(text, min, max) };
 }
 
-/** The form of a header's name: a token of RFC 9110 section 5.6.2. */
-export const headerName = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/;
-
-/** The form of a destination's name, safe in the names of files and in metrics. */
-export const destinationName = /^[a-z0-9][a-z0-9-]{0,62}$/;
-
-/**
- * The form of a service's name at a hub: at most 64 characters, without those that change how a terminal or a page shows the
- * text: control and format characters, such as a change of the direction of text, and line separators.
- */
-export const sourceName = /^(?=.*\S)[^\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]{1,64}$/u;
-export const SOURCE_NAME_WANTED = 'at most 64 characters, none for control or format';
-
 /** @param args `--flag value` and `--flag=value`, no operands */
 export function readConfig(
   args: readonly string[],
@@ -407,11 +391,3 @@ export function readPassedSocket(
 
 /** SD_LISTEN_FDS_START */
 const FIRST_PASSED_FD = 3;
-
-/** The form of a deployment's name, safe as a folder and as a part of a path. */
-export const deploymentName = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
-
-/** @returns the folder of a journal: of a deployment in the data folder, or in local mode the data folder itself */
-export function journalFolder(data: string, deployment: string | undefined): string {
-  return deployment === undefined ? data : join(data, deployment);
-}

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import { endingAfter } from '../../src/config/ending-after.ts';
 import { saveMemory } from '../../src/config/memory.ts';
+import { endingAfter } from '../../src/waiting/ending-after.ts';
 import { eventually } from '../support/tools.ts';
 
 test('a signal with a timeout also ends if garbage is collected before, or with the other signal [ending-after-1]', async () => {

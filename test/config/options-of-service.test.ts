@@ -3,6 +3,9 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { commands } from '../../src/commands/all-commands.ts';
+import { type Limits, limits, limitsFor, waitLimits } from '../../src/config/limits.ts';
+import { version } from '../../src/config/names.ts';
+import { hasVariable, variableOf } from '../../src/config/options.ts';
 import {
   type Config,
   options,
@@ -10,10 +13,7 @@ import {
   readPassedSocket,
   segmentBytesOf,
   unreadVariables,
-  version,
-} from '../../src/config/config.ts';
-import { type Limits, limits, limitsFor, waitLimits } from '../../src/config/limits.ts';
-import { hasVariable, variableOf } from '../../src/config/options.ts';
+} from '../../src/config/options-of-service.ts';
 import { root } from '../support/program.ts';
 import { sources } from '../support/sources.ts';
 
