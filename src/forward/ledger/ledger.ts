@@ -348,8 +348,15 @@ export class Ledger {
     if (kind === 'found') await (await Cursor.open(disk, name)).cursor.close();
   }
 
+  /** One that was being sent might be there, and stays in doubt. */
   #nameGone(gone: SeqRange, reason: string): Promise<void> {
     return this.#withLetters(async (letters) => {
+      for (const [seq, doubt] of this.doubts) {
+        const range = { first: seq, last: seq };
+        if (seq < gone.first || gone.last < seq || letters.isMissing(range)) continue;
+        const why = { outcome: doubt.outcome, status: doubt.status, reason: `${doubt.reason}; ${reason}` };
+        await letters.append({ time: new Date().toISOString(), ...why, ...range });
+      }
       for (const range of await letters.nameRemoved(gone, reason))
         this.#options.notices.warn(LOST, { ...range, reason });
     });

@@ -46,6 +46,11 @@ export class LettersView {
     return this.open.filter((seq) => !isNext(seq)).length;
   }
 
+  /** The events that open letters call removed. */
+  get lost(): number[] {
+    return this.open.filter((seq) => this.#letters.get(seq)!.outcome === 'removed');
+  }
+
   isOpen(seq: number): boolean {
     const letter = this.#letters.get(seq);
     return letter !== undefined && isOpen(letter);

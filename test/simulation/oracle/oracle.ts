@@ -518,6 +518,12 @@ export class Oracle {
         const { name, to } = destination;
         const problem = 'received' in to ? wrongAtUpstream(to, destination, watched, this.history) : undefined;
         if (problem !== undefined) this.breaks(problem);
+        const isThere = this.#atPlace(to);
+        const isWhole = destination.comparedSeq === 0 && !view.wasBroken && !journal.machine.wasCopied;
+        const lost = destination.letters.lost.map((gone) => view.lines.get(gone)!);
+        const both = lost.find((line) => isWhole && isThere(line) && !this.history.mayBeTwice.has(line.id));
+        if (both !== undefined)
+          this.breaks(`${name} has event ${both.seq} of ${journal.name}, and a dead letter calls it removed`);
         const seq = cursorSeq(journal.disk, name);
         if (seq !== view.lastSeq) this.breaks(`${journal.name} at rest: the cursor for ${name} is at ${seq}`);
       }

@@ -99,8 +99,8 @@ export function wrongPosition(
 }
 
 /**
- * An upstream has only what journals have, as recorded unless in doubt or sent again, and what it has twice is named: as in doubt, or as
- * removed if retention removed it while it was on its way and its process ended. With `"inDoubt": "once"` it has nothing twice.
+ * An upstream has only what journals have, as recorded unless in doubt or sent again, and what it has twice is named. With
+ * `"inDoubt": "once"` it has nothing twice.
  * @returns what is wrong, if anything is
  */
 export function wrongAtUpstream(
