@@ -6,7 +6,7 @@ import type { Disk } from '../journal/disk.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { AssetFigures } from '../telemetry/metrics.ts';
 import { AssetStates } from './asset-state.ts';
-import { type FoldedJournal, JournalAssets, type JournalAssetsOptions } from './journal-assets.ts';
+import { type FoldedJournal, JournalAssets } from './journal-assets.ts';
 import { Watch } from './watch.ts';
 
 export interface AllAssetsOptions {
@@ -20,7 +20,7 @@ export interface AllAssetsOptions {
   readonly nextSeq: (folder: string) => number | undefined;
   readonly turn: () => Promise<void>;
   readonly notices: Notices;
-  readonly limits: JournalAssetsOptions['limits'] & Pick<Limits, 'assetBytesMax'>;
+  readonly limits: Limits;
 }
 
 export class AllAssets implements AssetFigures {

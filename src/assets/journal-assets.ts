@@ -23,7 +23,7 @@ import { Mutex } from '../waiting/mutex.ts';
 import { Waiters } from '../waiting/waiters.ts';
 import type { AssetStates } from './asset-state.ts';
 import type { IsForgotten } from './forget.ts';
-import { contentsIn, foldLines, isOfJournal, type KeptLimits, loadKept, noteUnseen } from './kept.ts';
+import { contentsIn, foldLines, isOfJournal, loadKept, noteUnseen } from './kept.ts';
 import { isSaved, type Kept, type Saved, writeState } from './state-file.ts';
 
 /** A journal of the service, for reading. */
@@ -43,7 +43,7 @@ export interface JournalAssetsOptions {
   /** Resolves when it is the caller's turn among all readings. */
   readonly turn: () => Promise<void>;
   readonly notices: Notices;
-  readonly limits: KeptLimits & Pick<Limits, 'assetsSaveMs' | 'assetsSaveBytes'>;
+  readonly limits: Limits;
 }
 
 type Reading =

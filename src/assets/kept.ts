@@ -15,18 +15,16 @@ import { createNotices, type Notices } from '../telemetry/log.ts';
 import { AssetStates } from './asset-state.ts';
 import { type Kept, readState, type Saved } from './state-file.ts';
 
-export type KeptLimits = Pick<Limits, 'assetLineBytesMax' | 'followMs' | 'lineBytesMax' | 'verifyListingsMax'>;
-
 export interface Loading {
   readonly disk: ReadableDisk;
   /** @returns states without an asset */
   readonly newStates: () => AssetStates;
   readonly notices: Notices;
-  readonly limits: KeptLimits;
+  readonly limits: Limits;
 }
 
 /** How a command reads the state of a folder: a service logs what is wrong with the file. */
-export function loadingOf(disk: ReadableDisk, limits: KeptLimits): Loading {
+export function loadingOf(disk: ReadableDisk, limits: Limits): Loading {
   const notices = createNotices('error', false, () => {});
   return { disk, limits, notices, newStates: () => new AssetStates({ by: 'time' }) };
 }
@@ -125,7 +123,7 @@ function passUnseen(kept: Kept, range: GoneRange): void {
 export interface Folding {
   readonly disk: ReadableDisk;
   readonly progress: Progress;
-  readonly limits: KeptLimits;
+  readonly limits: Limits;
   readonly untilSeq: number;
   /** Ends the reading. */
   readonly signal: AbortSignal;

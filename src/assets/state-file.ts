@@ -101,7 +101,7 @@ function* encoded(kept: Kept): Generator<Buffer> {
 export async function readState(
   disk: ReadableDisk,
   states: AssetStates,
-  { assetLineBytesMax }: Pick<Limits, 'assetLineBytesMax'>,
+  { assetLineBytesMax }: Limits,
 ): Promise<{ readonly kept: Kept; readonly saved: Saved } | undefined> {
   const found: { head?: Head; end?: End } = {};
   let [crc, bytes, assets] = [0, 0, 0];

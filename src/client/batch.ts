@@ -49,11 +49,7 @@ export function withKey({ text, isWithoutTime, single }: BatchItem, idempotencyK
 }
 
 /** @returns batches of at most `linesMax` items and `bodyBytesMax` bytes; a larger item has its own batch */
-export function batchesOf(
-  items: readonly BatchItem[],
-  linesMax: number,
-  { bodyBytesMax }: Pick<Limits, 'bodyBytesMax'>,
-): BatchItem[][] {
+export function batchesOf(items: readonly BatchItem[], linesMax: number, { bodyBytesMax }: Limits): BatchItem[][] {
   const batches: BatchItem[][] = [];
   let batch: BatchItem[] = [];
   let bytes = 0;

@@ -109,7 +109,7 @@ export type OpenClient = typeof openClient;
  */
 export function openClient(
   protocol: string,
-  limits: Pick<Limits, 'keptMs' | 'replyBytesMax' | 'replyHeadBytesMax' | 'replyChunkBytes'>,
+  limits: Limits,
   ca?: string | undefined,
   route: ProxyRoute = direct,
 ): HttpClient {
@@ -229,7 +229,7 @@ export type OpenedReply =
 /** Sends a GET request on a connection of its own. @throws NoReply */
 export function openReply(
   { url, headers, token, accept, idleMs, signal, route = direct }: OpenCall,
-  { replyBytesMax }: Pick<Limits, 'replyBytesMax'>,
+  { replyBytesMax }: Limits,
 ): Promise<OpenedReply> {
   const { request } = moduleOf(url.protocol);
   return new Promise((resolve, reject) => {

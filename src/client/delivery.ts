@@ -43,7 +43,7 @@ export interface RetryPolicy {
   /** Ends the wait for the next attempt; the result is then `unavailable`. */
   readonly stopped: AbortSignal;
   /** The first pause between two attempts, and the longest. */
-  readonly limits: Pick<Limits, 'retryMs' | 'retryMsMax'>;
+  readonly limits: Limits;
   /** Called before each wait, for progress. */
   readonly onWait: (reason: string, waitMs: number) => void;
 }

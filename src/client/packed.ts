@@ -7,7 +7,7 @@ import type { Limits } from '../config/limits.ts';
 export const gzipHeader = { 'Content-Encoding': 'gzip' } as const;
 
 /** @returns a body packed with gzip; undefined if it is too small to be worth it */
-export function pack(body: Buffer, { packBytes }: Pick<Limits, 'packBytes'>): Buffer | undefined {
+export function pack(body: Buffer, { packBytes }: Limits): Buffer | undefined {
   if (body.length <= packBytes) return undefined;
   const packed = gzipSync(body, { level: LEVEL });
   return packed.length < body.length ? packed : undefined;

@@ -26,10 +26,7 @@ export function readAppendedFile(descriptor: number): string {
 }
 
 /** @returns the number of journals of deployments that may be open at a time, at least one */
-export function openJournalsFor(
-  descriptors: number = Number.POSITIVE_INFINITY,
-  limits: Pick<Limits, 'openJournalsMax' | 'journalDescriptorsMax' | 'journalDescriptorsPercent'>,
-): number {
+export function openJournalsFor(descriptors: number = Number.POSITIVE_INFINITY, limits: Limits): number {
   const { openJournalsMax, journalDescriptorsMax, journalDescriptorsPercent } = limits;
   const affordable = Math.floor((descriptors * journalDescriptorsPercent) / 100 / journalDescriptorsMax);
   return Math.max(1, Math.min(openJournalsMax, affordable));

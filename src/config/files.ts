@@ -108,7 +108,7 @@ async function collect(path: string, stream: Readable, bytesMax: number): Promis
  */
 export async function readToken(
   path: string,
-  { tokenBytesMax, fileReadMs }: Pick<Limits, 'tokenBytesMax' | 'fileReadMs'>,
+  { tokenBytesMax, fileReadMs }: Limits,
   what: 'token' | 'password' | 'value' = 'token',
   signal?: AbortSignal,
 ): Promise<{ token: string; exposed: boolean }> {

@@ -54,7 +54,7 @@ export class YoungGeneration {
   #isHeld = false;
 
   /** Checks the size after each collection. */
-  constructor({ youngHalfBytesMax }: Pick<Limits, 'youngHalfBytesMax'>) {
+  constructor({ youngHalfBytesMax }: Limits) {
     this.#halfBytesMax = youngHalfBytesMax;
     new PerformanceObserver(() => this.#update()).observe({ entryTypes: ['gc'] });
   }
@@ -74,10 +74,7 @@ export class YoungGeneration {
 }
 
 /** @returns a function that counts bytes of garbage, and calls `collect` after each `limits.collectBytes` */
-export function collectEach(
-  { collectBytes }: Pick<Limits, 'collectBytes'>,
-  collect: () => void,
-): (bytes: number) => void {
+export function collectEach({ collectBytes }: Limits, collect: () => void): (bytes: number) => void {
   let uncollectedBytes = 0;
   return (bytes) => {
     uncollectedBytes += bytes;
@@ -94,7 +91,7 @@ export function collectEach(
  * @returns a function to call with the bytes of each accepted request. A small request is no backlog, and changes nothing: reports are
  *   a fifth slower in a young generation that cannot grow
  */
-export function collectForwarded(limits: CollectLimits, young?: YoungGeneration): (bytes: number) => void {
+export function collectForwarded(limits: Limits, young?: YoungGeneration): (bytes: number) => void {
   const { collectedHeapBytesMax, backlogRequestBytes } = limits;
   let collect: (() => void) | undefined;
   let isSaving = false;
@@ -109,8 +106,6 @@ export function collectForwarded(limits: CollectLimits, young?: YoungGeneration)
     if (isBacklog) countGarbage(bytes);
   };
 }
-
-type CollectLimits = Pick<Limits, 'collectBytes' | 'collectedHeapBytesMax' | 'backlogRequestBytes'>;
 
 /** The factor is 2 by default, and 1 lets nothing grow. */
 function setYoungGrowth(factor: 1 | 2): void {

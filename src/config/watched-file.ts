@@ -37,7 +37,7 @@ export interface FileUse<Value> {
  */
 export async function watchFile<Value>(
   path: string,
-  limits: Pick<Limits, 'deploymentsBytesMax' | 'deploymentsCheckMs' | 'fileReadMs'>,
+  limits: Limits,
   { refused = new Set(), ...use }: FileUse<Value>,
 ): Promise<WatchedFile<Value>> {
   const readFile = () => readText(path, limits.deploymentsBytesMax, limits.fileReadMs);

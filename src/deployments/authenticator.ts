@@ -1,12 +1,13 @@
 /** Hosted mode: authentication of clients by the tokens of a deployment, with a rate limit on failures and a log of them. */
 
+import type { Limits } from '../config/limits.ts';
 import { type Head, type Incoming, Refusal } from '../http/message.ts';
 import type { Right } from '../http/router.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { IsToken } from '../telemetry/masked.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { FailureLog, type FailureLogLimits, shownReason } from './failure-log.ts';
-import { FailureRate, type RateLimits } from './rate-limit.ts';
+import { FailureLog, shownReason } from './failure-log.ts';
+import { FailureRate } from './rate-limit.ts';
 import { type Deployments, findToken } from './tokens.ts';
 
 /**
@@ -31,7 +32,7 @@ export interface AuthenticatorParts {
   readonly tokenHeader: string;
   /** @returns the client's address, from the peer address of its connection and the raw headers (name, value, name, value …) */
   readonly clientAddress: (peer: string, headers: readonly string[]) => string;
-  readonly limits: RateLimits & FailureLogLimits;
+  readonly limits: Limits;
   readonly metrics: Metrics;
   readonly notices: Notices;
   readonly isToken: IsToken;

@@ -6,8 +6,6 @@ import type { Notices } from '../telemetry/log.ts';
 import { findTokens, type IsToken, masked } from '../telemetry/masked.ts';
 import { type Deployments, sha256 } from './tokens.ts';
 
-export type FailureLogLimits = Pick<Limits, 'failuresMs' | 'failuresLoggedMax'>;
-
 /** A request without a valid token. */
 export interface AuthenticationFailure {
   /** Id of the request. */
@@ -27,7 +25,7 @@ export interface AuthenticationFailure {
  * Logs the first failure of an address in each window of `failuresMs`, at most `failuresLoggedMax` of them; counts the others.
  */
 export class FailureLog {
-  readonly #limits: FailureLogLimits;
+  readonly #limits: Limits;
   readonly #notices: Notices;
   readonly #isToken: IsToken;
   #windowStartMs = 0;
@@ -35,7 +33,7 @@ export class FailureLog {
   /** Failures since the last entry. */
   #omitted = 0;
 
-  constructor(limits: FailureLogLimits, notices: Notices, isToken: IsToken) {
+  constructor(limits: Limits, notices: Notices, isToken: IsToken) {
     this.#limits = limits;
     this.#notices = notices;
     this.#isToken = isToken;

@@ -20,7 +20,7 @@ export class OpenReadings {
   #checking: NodeJS.Timeout | undefined;
 
   /** @param deployments returns the current deployments; called at each check */
-  constructor(deployments: () => Deployments, { rightsCheckMs }: Pick<Limits, 'rightsCheckMs'>) {
+  constructor(deployments: () => Deployments, { rightsCheckMs }: Limits) {
     this.#deployments = deployments;
     this.#checkMs = rightsCheckMs;
   }

@@ -2,16 +2,14 @@
 
 import type { Limits } from '../config/limits.ts';
 
-export type RateLimits = Pick<Limits, 'failuresMax' | 'failuresMs' | 'failedAddressesMax'>;
-
 /**
  * Counts by address, in fixed windows. At most `failedAddressesMax` addresses are remembered; the oldest window is evicted first.
  */
 export class FailureRate {
-  readonly #limits: RateLimits;
+  readonly #limits: Limits;
   readonly #windows = new Map<string, { count: number; readonly endMs: number }>();
 
-  constructor(limits: RateLimits) {
+  constructor(limits: Limits) {
     this.#limits = limits;
   }
 

@@ -121,7 +121,7 @@ export function tokenCounter(
 }
 
 interface ReportParts {
-  readonly limits: Pick<Limits, 'tokenExpiringMs' | 'tokensNamedMax'>;
+  readonly limits: Limits;
   readonly notices: Notices;
 }
 

@@ -27,7 +27,7 @@ const names: readonly string[] = [...embedded.map(({ member }) => member), 'meta
  * @throws TypeError for an unknown member, which would match too much, and for a value that no event can have, with which a test
  *   that expects no event could not fail
  */
-export function readWanted(value: unknown, limits: Pick<Limits, 'jsonDepthMax'>): Wanted {
+export function readWanted(value: unknown, limits: Limits): Wanted {
   const { deployment: _, metadata, ...rest } = givenMembers(value, 'a filter', names);
   if (metadata !== undefined) checkMetadata(metadata, limits.jsonDepthMax);
   const members = Object.entries(rest).map(([name, given]) => [name, readMember(name, given)]);

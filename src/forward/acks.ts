@@ -17,7 +17,7 @@ export interface AcksOptions {
   readonly nextSeq: (deployment: Deployment) => number | undefined;
   /** Called with the milliseconds that a reply waited for its acknowledgement. */
   readonly onAcknowledged: (ms: number) => void;
-  readonly limits: Pick<Limits, 'ackMs' | 'forwardStopMs'>;
+  readonly limits: Limits;
   readonly notices: Notices;
 }
 

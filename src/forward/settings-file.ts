@@ -158,7 +158,7 @@ function ownOf(config: DestinationOptions): DestinationSettings[] {
 }
 
 /** @returns what to do about more senders than there may be, as a clause */
-export function tooMany(count: number, { sendersMax }: Pick<Limits, 'sendersMax'>): string {
+export function tooMany(count: number, { sendersMax }: Limits): string {
   return `has ${count} destinations, counted for each deployment, and at most ${sendersMax} are allowed; list fewer in deployments`;
 }
 

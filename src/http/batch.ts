@@ -12,7 +12,7 @@ import { type JsonBytes, LINE_FEED } from '../event/json-bytes.ts';
 import { type Members, readObjects } from '../event/members.ts';
 import { endpoints } from '../event/parameters.ts';
 import type { KeyConflict } from '../event/record-result.ts';
-import { type ParameterLimits, reportReader } from './handlers.ts';
+import { reportReader } from './handlers.ts';
 import {
   type BodyReply,
   type Handler,
@@ -31,12 +31,8 @@ export const lineTypes: readonly string[] = ['application/x-ndjson', 'applicatio
 /** The media types of a batch: NDJSON first, a JSON array last. */
 export const batchTypes: readonly string[] = [...lineTypes, 'application/json'];
 
-/** The limits of a batch and of each report in it: `{ batchItemsMax: 10_000, batchErrorsMax: 100, … }`. */
-export type BatchLimits = ParameterLimits &
-  Pick<Limits, 'batchItemsMax' | 'batchErrorsMax' | 'bodyMembersMax' | 'idempotencyKeyCharactersMax'>;
-
 /** @returns the handler of the batch endpoint. It throws Refusal 400 if nothing is to be recorded */
-export function reportBatch(limits: BatchLimits): Handler {
+export function reportBatch(limits: Limits): Handler {
   const readBatch = batchReader(limits);
   const replies = new BatchReplies(limits.batchErrorsMax);
   return ({ body, head: { fields }, idempotencyKey, query }) => {
@@ -126,7 +122,7 @@ interface BatchItems {
  */
 type ReadBatch = (body: Buffer, isArray: boolean, requestKey: string | undefined) => BatchItems;
 
-function batchReader(limits: BatchLimits): ReadBatch {
+function batchReader(limits: Limits): ReadBatch {
   const { batchItemsMax } = limits;
   const readEvent = batchItemReader(limits);
   return (body, isArray, requestKey) => {
@@ -161,7 +157,7 @@ function batchReader(limits: BatchLimits): ReadBatch {
  */
 export type ReadItem = (members: Members, itemKey?: string) => Event;
 
-export function batchItemReader(limits: BatchLimits): ReadItem {
+export function batchItemReader(limits: Limits): ReadItem {
   const reports = new Map(endpoints.map((endpoint) => [endpoint, reportReader(endpoint, limits)]));
   return (members, itemKey) => {
     const { endpoint, idempotencyKey } = readItem(members);

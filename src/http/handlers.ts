@@ -28,16 +28,13 @@ import {
 } from './message.ts';
 import { bodyReader, orMalformedJson, percentDecode, type Query, readQuery } from './request.ts';
 
-/** The limits of the parameters of a report. */
-export type ParameterLimits = Pick<Limits, 'keyBytesMax' | 'jsonDepthMax'>;
-
 /**
  * @param strict why a parameter that the endpoint does not have is refused, for the error; undefined if it is ignored
  * @returns the handler of an endpoint. It throws Refusal 400 for the first mistake: in the body, the query, then the parameters
  */
 export function reportTo(
   endpoint: Endpoint,
-  limits: ParameterLimits & Pick<Limits, 'bodyMembersMax'>,
+  limits: Limits,
   strict?: string,
 ): (request: HandlerRequest) => RecordHandled {
   const readBody = bodyReader(limits);
@@ -96,7 +93,7 @@ export type ReadReport = (
 ) => Report;
 
 /** @returns the function that reads the reports of an endpoint */
-export function reportReader({ type, parameters }: Endpoint, limits: ParameterLimits): ReadReport {
+export function reportReader({ type, parameters }: Endpoint, limits: Limits): ReadReport {
   const names = parameters.map(({ name }) => name);
   const slots = parameters.filter((parameter) => parameter.kind !== 'key').map((one) => slotOf(one, limits));
   const keys = new KeyReader(limits);
@@ -149,7 +146,7 @@ interface Slot {
   readonly depthMax: number;
 }
 
-function slotOf(parameter: Exclude<Parameter, KeyParameter>, limits: ParameterLimits): Slot {
+function slotOf(parameter: Exclude<Parameter, KeyParameter>, limits: Limits): Slot {
   const { name, kind, required } = parameter;
   return {
     name,
@@ -198,9 +195,9 @@ interface RequestKey {
 
 /** Reads the asset key of a request (specification section 4). */
 class KeyReader {
-  readonly #limits: ParameterLimits;
+  readonly #limits: Limits;
 
-  constructor(limits: ParameterLimits) {
+  constructor(limits: Limits) {
     this.#limits = limits;
   }
 

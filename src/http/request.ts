@@ -9,7 +9,6 @@ import type { HeaderFields } from './headers.ts';
 import { type Head, type Incoming, quotingRefusal, Refusal, shown, shownJson } from './message.ts';
 import type { Route } from './router.ts';
 
-type HeadLimits = Pick<Limits, 'headBytesMax' | 'headersMax'>;
 type BodyLimits = Pick<Limits, 'bodyBytesMax'>;
 
 /**
@@ -17,7 +16,7 @@ type BodyLimits = Pick<Limits, 'bodyBytesMax'>;
  * @returns a function that checks the syntax and framing of a request's head (RFC 9112). It throws Refusal 400 or 431, which closes
  *   the connection, because the start of the next request is not certain
  */
-export function headReader(tokenHeaders: TokenHeaders, limits: HeadLimits): (incoming: Incoming) => Head {
+export function headReader(tokenHeaders: TokenHeaders, limits: Limits): (incoming: Incoming) => Head {
   return (incoming) => {
     const { method = '', url = '', httpVersion, fields } = incoming;
     if (httpVersion !== '1.1' && httpVersion !== '1.0')
@@ -122,13 +121,13 @@ export function wordOf(quoted: string | undefined, token: string | undefined): s
 }
 
 /** @returns a 431 that closes the connection */
-export function headTooLarge({ headBytesMax }: HeadLimits): Refusal {
+export function headTooLarge({ headBytesMax }: Limits): Refusal {
   const problem = `request line and headers are over ${headBytesMax} bytes; move parameters into the body`;
   return new Refusal(431, problem, CLOSE);
 }
 
 /** @returns a 413 that closes the connection */
-export function tooManyPieces({ bodyPieceBytes }: Pick<Limits, 'bodyPieceBytes'>): Refusal {
+export function tooManyPieces({ bodyPieceBytes }: Limits): Refusal {
   const problem = `too many pieces of bodies have less than ${bodyPieceBytes} bytes; send larger chunks, or Content-Length`;
   return new Refusal(413, problem, CLOSE);
 }
@@ -245,7 +244,7 @@ const ACCEPT_GZIP = { headers: ['Accept-Encoding', 'gzip'] };
 const CHARSET = /^(?:utf|us-ascii|iso-8859|latin|windows-)/i;
 
 /** @throws Refusal 431 */
-function checkSize({ raw, bytes }: HeaderFields, requestLineBytes: number, limits: HeadLimits): void {
+function checkSize({ raw, bytes }: HeaderFields, requestLineBytes: number, limits: Limits): void {
   if (raw.length > limits.headersMax * 2) {
     throw new Refusal(431, `${raw.length / 2} headers; at most ${limits.headersMax} are read`, CLOSE);
   }

@@ -1,5 +1,6 @@
 /** The routes of reports and of the service itself, and the errors for requests without a route. */
 
+import type { Limits } from '../config/limits.ts';
 import { version } from '../config/names.ts';
 import { batchPath } from '../event/item.ts';
 import type { JsonLimits } from '../event/json-bytes.ts';
@@ -7,14 +8,14 @@ import { nearestName } from '../event/nearest.ts';
 import { endpoints } from '../event/parameters.ts';
 import { objectSchema, type Schema, TEXT } from '../event/schema.ts';
 import { metricsType } from '../telemetry/metrics.ts';
-import { type BatchLimits, batchTypes, reportBatch } from './batch.ts';
+import { batchTypes, reportBatch } from './batch.ts';
 import { reportTo } from './handlers.ts';
 import { type Handled, type Handler, type Head, Refusal, type Reply, unavailable } from './message.ts';
 import { bodyReader, readQuery } from './request.ts';
 import type { FoundRoute, Right, Route, RouteMatch } from './router.ts';
 
 /** The routes of reports, below the prefix of a journal. @param strict see `reportTo` */
-export function reportRoutesOf(limits: BatchLimits, strict: string | undefined): readonly Route<Handler>[] {
+export function reportRoutesOf(limits: Limits, strict: string | undefined): readonly Route<Handler>[] {
   const reports: Route<Handler>[] = endpoints.map((endpoint) => ({
     needs: 'report',
     methods: ['POST'],

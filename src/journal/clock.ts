@@ -13,7 +13,7 @@ export class Clock {
   /** The system's clock minus the monotonic clock at the last reading, in ms. */
   #offsetMs: number | undefined;
 
-  constructor(notices: Notices, { clockJumpMs }: Pick<Limits, 'clockJumpMs'>) {
+  constructor(notices: Notices, { clockJumpMs }: Limits) {
     this.#jumpMs = clockJumpMs;
     this.#notices = notices;
   }

@@ -9,7 +9,7 @@ import type { Limits } from '../config/limits.ts';
 import { Waiters } from '../waiting/waiters.ts';
 import { folderMark } from './entry.ts';
 import type { Follower, FreshLines } from './follower.ts';
-import { type AskLimits, askHolder, type Durable } from './lock/protocol.ts';
+import { askHolder, type Durable } from './lock/protocol.ts';
 
 /** The writer's progress, for one reader. */
 export interface Progress {
@@ -42,7 +42,7 @@ export interface Progress {
  */
 export function pollProgress(
   folder: string,
-  limits: AskLimits & Pick<Limits, 'followMs' | 'followIdleMs'>,
+  limits: Limits,
   poll = (signal: AbortSignal): Promise<void> => sleep(limits.followMs, undefined, { signal }).catch(() => {}), // an abort
 ): Progress {
   let mark: string | undefined;

@@ -37,10 +37,7 @@ export interface EncodedEvents extends Pick<QueueEntry, 'lines' | 'lineBytes' | 
   readonly hasKey: boolean;
 }
 
-export function encodeEvents(
-  events: readonly Event[],
-  { queueLineBytes }: Pick<Limits, 'queueLineBytes'>,
-): EncodedEvents {
+export function encodeEvents(events: readonly Event[], { queueLineBytes }: Limits): EncodedEvents {
   const lines: LineMembers[] = [];
   let hasKey = false;
   let isForwarded = false;

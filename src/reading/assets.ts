@@ -36,7 +36,7 @@ interface AssetsQuery {
   readonly sort: 'key' | 'state';
 }
 
-function assetsParameters({ readAssetsMax }: Pick<Limits, 'readAssetsMax'>): QueryTable<AssetsQuery> {
+function assetsParameters({ readAssetsMax }: Limits): QueryTable<AssetsQuery> {
   return {
     key_prefix: described('only assets whose key begins with these parts', keyParameter),
     key_begins_with: described('the same, whose last part may be incomplete', keyStartParameter),
@@ -52,7 +52,7 @@ function assetsParameters({ readAssetsMax }: Pick<Limits, 'readAssetsMax'>): Que
 }
 
 /** @returns the description of `GET /assets` */
-export function describeAssets(limits: Pick<Limits, 'readAssetsMax'>): RouteDescription {
+export function describeAssets(limits: Limits): RouteDescription {
   const range = objectSchema({ first: integerFrom(1), last: integerFrom(1) });
   const missing = { since_seq: integerFrom(1), unseen: listSchema(range), refused: integerFrom(1) };
   return {
@@ -151,7 +151,7 @@ const LOOKED_ASSETS = 1_000;
 export interface AssetReadingsOptions {
   readonly journals: ReadableJournals;
   readonly assets: AllAssets;
-  readonly limits: Pick<Limits, 'assetsWaitMs' | 'watchWaitMs'>;
+  readonly limits: Limits;
 }
 
 /** The states for readings, which wait until the journal may be read and its state was read. */

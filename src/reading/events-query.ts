@@ -42,11 +42,8 @@ function parameterOf(kind: SearchKind, charactersMax: number): QueryParameter<un
   return kind === 'seq' ? numberParameter(undefined, 0, Number.MAX_SAFE_INTEGER) : textParameter;
 }
 
-/** The most events of a reply, and the longest text to search for. */
-export type QueryLimits = Pick<Limits, 'readEventsMax' | 'searchCharactersMax'>;
-
 /** @returns the parameters of the query of `GET /events` */
-function eventsParameters({ readEventsMax, searchCharactersMax }: QueryLimits) {
+function eventsParameters({ readEventsMax, searchCharactersMax }: Limits) {
   const events = numberParameter(undefined, 1, readEventsMax);
   const searches = allSearches.flatMap(({ query, kind, what = '' }) =>
     query === undefined ? [] : [[query, described(what, parameterOf(kind, searchCharactersMax))]],
@@ -60,7 +57,7 @@ function eventsParameters({ readEventsMax, searchCharactersMax }: QueryLimits) {
 }
 
 /** @returns the description of `GET /events` */
-export function describeEvents(limits: QueryLimits & Pick<Limits, 'streamsMax'>): RouteDescription {
+export function describeEvents(limits: Limits): RouteDescription {
   const page = objectSchema({ events: listSchema(namedSchema('Event')), next_after_seq: integerFrom(0) });
   return {
     summary: 'Read events',
@@ -94,7 +91,7 @@ export interface EventsQuestion {
 
 /** @returns a function that reads the question of a request. It throws Refusal 400 for a wrong query or a wrong `Last-Event-ID` */
 export function questionReader(
-  limits: QueryLimits & JsonLimits,
+  limits: Limits & JsonLimits,
 ): (request: Pick<HandlerRequest, 'body' | 'query' | 'head'>) => EventsQuestion {
   const readValues = parametersReader(eventsParameters(limits), limits);
   return (request) => {

@@ -7,8 +7,6 @@ import type { Progress } from '../journal/progress.ts';
 import { Waiters } from '../waiting/waiters.ts';
 import type { Piece } from './pieces.ts';
 
-type TailLimits = Pick<Limits, 'readTurnBytes' | 'sharedLinesBytesMax'>;
-
 /** Newest lines, all after `afterSeq` up to `lastSeq`. */
 export interface SharedPage {
   readonly afterSeq: number;
@@ -24,7 +22,7 @@ export interface SharedPage {
 export class Tail {
   /** Of all journals: how many are followed. */
   readonly #shared: { followed: number };
-  readonly #limits: TailLimits;
+  readonly #limits: Limits;
   readonly #end = new AbortController();
   readonly #lines: AsyncGenerator<readonly Line[]>;
   readonly #gone: GoneLines[] = [];
@@ -42,7 +40,7 @@ export class Tail {
   constructor(
     shared: { followed: number },
     afterSeq: number,
-    limits: TailLimits,
+    limits: Limits,
     read: (end: AbortSignal, onGone: (gone: GoneLines) => void) => AsyncGenerator<readonly Line[]>,
   ) {
     this.#shared = shared;
@@ -134,7 +132,7 @@ export class Tail {
 }
 
 /** Whether a line is longer than a chunk. */
-export function isLong({ start, end }: Line, { readTurnBytes }: Pick<Limits, 'readTurnBytes'>): boolean {
+export function isLong({ start, end }: Line, { readTurnBytes }: Limits): boolean {
   return end - start > readTurnBytes;
 }
 

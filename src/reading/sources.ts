@@ -35,7 +35,7 @@ const placeParameter: QueryParameter<SourceQuery['after']> = {
   },
 };
 
-function sourcesParameters({ forwardSourcesMax }: Pick<Limits, 'forwardSourcesMax'>): QueryTable<SourcesParameters> {
+function sourcesParameters({ forwardSourcesMax }: Limits): QueryTable<SourcesParameters> {
   return {
     silent: described('only sources without a request for so long', durationParameter),
     after: described(
@@ -47,7 +47,7 @@ function sourcesParameters({ forwardSourcesMax }: Pick<Limits, 'forwardSourcesMa
 }
 
 /** @returns the description of `GET /sources` */
-export function describeSources(limits: Pick<Limits, 'forwardSourcesMax'>): RouteDescription {
+export function describeSources(limits: Limits): RouteDescription {
   return {
     summary: 'Read which devices forward their events here, the silent ones first',
     query: sourcesParameters(limits),

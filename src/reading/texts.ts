@@ -19,7 +19,7 @@ export function listReply(
   items: () => List,
   accept: string | undefined,
   shared: Pick<SharedByReadings, 'buffers' | 'turns'>,
-  limits: Pick<Limits, 'readTurnBytes'>,
+  limits: Limits,
   more: object = {},
 ): Reply {
   const type = acceptedType(accept, ['application/json', linesType]);
@@ -70,7 +70,7 @@ async function* documentOf(name: string, items: List, more: object, charactersMa
 export async function* inPieces(
   texts: Iterable<string> | AsyncIterable<string>,
   { buffers, turns }: Pick<SharedByReadings, 'buffers' | 'turns'>,
-  { readTurnBytes }: Pick<Limits, 'readTurnBytes'>,
+  { readTurnBytes }: Limits,
   signal: AbortSignal,
 ): AsyncGenerator<Buffer> {
   const release = await buffers.acquire(signal);

@@ -8,9 +8,6 @@
 import type { Limits } from '../config/limits.ts';
 import { Waiters } from '../waiting/waiters.ts';
 
-/** The shares of the time, and when they apply. */
-export type TurnLimits = Pick<Limits, 'readTimePercent' | 'readIdlePercent' | 'readIdleMs'>;
-
 /** What the turns know of the reports. */
 export interface RecordedReports {
   /** When reports were recorded last: see `OwnProgress`. */
@@ -21,7 +18,7 @@ export interface RecordedReports {
 
 /** The turns of all readings of a service, in the order in which they ask. */
 export class Turns {
-  readonly #limits: TurnLimits;
+  readonly #limits: Limits;
   readonly #followers = new Waiters();
   readonly #searches = new Waiters();
   #isRunning = false;
@@ -39,7 +36,7 @@ export class Turns {
   #idleMs = idleMs();
   #usedMs = 0;
 
-  constructor(limits: TurnLimits, reports: RecordedReports) {
+  constructor(limits: Limits, reports: RecordedReports) {
     this.#limits = limits;
     this.#reports = reports;
     this.#share = limits.readTimePercent / 100;

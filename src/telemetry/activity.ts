@@ -20,13 +20,8 @@ export interface ActivityOptions {
   readonly quiet: boolean;
   /** Keeps the last refused requests. */
   readonly refusals: Pick<Refusals, 'add'>;
-  readonly limits: ActivityLimits;
+  readonly limits: Limits;
 }
-
-export type ActivityLimits = Pick<
-  Limits,
-  'activityMs' | 'refusalLinesMax' | 'recordedLinesMax' | 'loggedPathCharactersMax' | 'oncePerNameMax'
->;
 
 export interface Terminal {
   /** Receives one line with its newline. */

@@ -65,10 +65,7 @@ export interface RefusalsOptions {
   readonly nowMs: () => number;
   /** Number of requests that are also kept as their clients saw them. */
   readonly seenMax: number;
-  readonly limits: Pick<
-    Limits,
-    'refusalsKeptMax' | 'refusalsOfAllMax' | 'loggedPathCharactersMax' | 'refusalErrorCharactersMax'
-  >;
+  readonly limits: Limits;
 }
 
 /**

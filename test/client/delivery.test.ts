@@ -31,7 +31,7 @@ async function deliverWith(
   waits = 0,
   retryForMs = 60_000,
   mayRepeat: () => Promise<Permission> = async () => ({ kind: 'no' }),
-  own: Pick<Limits, 'retryMs' | 'retryMsMax'> = limits,
+  own: Limits = limits,
 ): Promise<DeliveryCourse> {
   const stop = new AbortController();
   const waitsMs: number[] = [];
@@ -158,6 +158,7 @@ test('backoff is exponential up to a limit, with jitter', async () => {
   assert.ok(new Set(pauses).size > 10, 'no jitter');
   for (const pause of pauses) assert.ok(pause >= limits.retryMs / 2 && pause <= limits.retryMs, `${pause}`);
   const { waitsMs, found, attempts } = await deliverWith([answer(503)], 3, 60_000, undefined, {
+    ...limits,
     retryMs: 4,
     retryMsMax: 8,
   });

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { constants, PerformanceObserver } from 'node:perf_hooks';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
+import { limits } from '../../src/config/limits.ts';
 import { collectForwarded, readMemoryBytesMax, saveMemory } from '../../src/config/memory.ts';
 import { youngHalfMibAfterWork } from '../support/memory.ts';
 
@@ -48,6 +49,7 @@ async function countCollections(collect: (bytes: number) => void, ...calls: numb
 
 test('the garbage of forwarding is collected after each `collectBytes`', async () => {
   const collect = collectForwarded({
+    ...limits,
     collectBytes: 100,
     collectedHeapBytesMax: Number.POSITIVE_INFINITY,
     backlogRequestBytes: 10,
@@ -59,6 +61,6 @@ test('the garbage of forwarding is collected after each `collectBytes`', async (
 });
 
 test('a heap that is slow to collect is left to V8', async () => {
-  const collect = collectForwarded({ collectBytes: 100, collectedHeapBytesMax: 1, backlogRequestBytes: 10 });
+  const collect = collectForwarded({ ...limits, collectBytes: 100, collectedHeapBytesMax: 1, backlogRequestBytes: 10 });
   assert.equal(await countCollections(collect, 1_000), 0);
 });

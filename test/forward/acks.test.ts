@@ -5,7 +5,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Limits } from '../../src/config/limits.ts';
+import { type Limits, limits } from '../../src/config/limits.ts';
 import { newToken } from '../../src/deployments/tokens.ts';
 import { Acks } from '../../src/forward/acks.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
@@ -270,13 +270,13 @@ test('a deployment that is added without the destination of --ack is said to be 
 });
 
 /** One journal whose sender is the test, and the reasons that replies were given; undefined for a 200. */
-function waitingFor(lastSeq: number, limits: Partial<Limits> = {}) {
+function waitingFor(lastSeq: number, own: Partial<Limits> = {}) {
   const journal = { lastSeq };
   const acks = new Acks({
     name: 'hub',
     nextSeq: () => journal.lastSeq + 1,
     onAcknowledged: () => {},
-    limits: { ackMs: 60_000, forwardStopMs: 10, ...limits },
+    limits: { ...limits, ackMs: 60_000, forwardStopMs: 10, ...own },
     notices: createNotices('error', false, () => {}),
   });
   const answers: string[] = [];

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { limits } from '../../src/config/limits.ts';
+import { type Limits, limits } from '../../src/config/limits.ts';
 import { recorded } from '../../src/event/record-result.ts';
-import { type BatchLimits, batchTypes, prefersLenient, reportBatch } from '../../src/http/batch.ts';
+import { batchTypes, prefersLenient, reportBatch } from '../../src/http/batch.ts';
 import { readFields } from '../../src/http/headers.ts';
 import type { ErrorReply } from '../../src/http/message.ts';
 import { processorMs } from '../support/processor-time.ts';
@@ -17,7 +17,7 @@ interface Sent {
 function send(
   body: string | Buffer,
   { contentType = 'application/x-ndjson', prefer }: Sent = {},
-  bounds: BatchLimits = limits,
+  bounds: Limits = limits,
 ) {
   const fields = readFields(['Content-Type', contentType, ...(prefer === undefined ? [] : ['Prefer', prefer])]);
   const request = {
@@ -34,7 +34,7 @@ function send(
   return { lines, status: reply.status, reply: JSON.parse(reply.body), headers: reply.headers };
 }
 
-function refused(body: string | Buffer, sent: Sent = {}, bounds: BatchLimits = limits): ErrorReply {
+function refused(body: string | Buffer, sent: Sent = {}, bounds: Limits = limits): ErrorReply {
   return refusalOf(() => send(body, sent, bounds));
 }
 

@@ -62,7 +62,11 @@ function waiting(t: TestContext, keys: readonly (readonly string[])[], fail?: Er
     limits,
   });
   const journals = { whenReadable: async () => journal as unknown as ReadableJournal } as unknown as ReadableJournals;
-  const readings = new AssetReadings({ journals, assets: all, limits: { assetsWaitMs: 20, watchWaitMs: 20 } });
+  const readings = new AssetReadings({
+    journals,
+    assets: all,
+    limits: { ...limits, assetsWaitMs: 20, watchWaitMs: 20 },
+  });
   return { all, readings, open: turns.open, partIsRead: part.opened };
 }
 

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { limits } from '../../src/config/limits.ts';
 import { Semaphore } from '../../src/reading/semaphore.ts';
 import { inPieces, jsonTexts } from '../../src/reading/texts.ts';
 import { Turns } from '../../src/reading/turns.ts';
@@ -36,8 +37,13 @@ test('texts are sent in pieces, which hold a part of the memory of readings unti
   const buffers = new Semaphore(1);
   const pieces: string[] = [];
   const texts = ['one ', 'two ', 'three ', 'four'];
-  const turns = new Turns({ readTimePercent: 5, readIdlePercent: 50, readIdleMs: 0 }, { recordedMs: 0 });
-  for await (const piece of inPieces(texts, { buffers, turns }, { readTurnBytes: 10 }, new AbortController().signal)) {
+  const turns = new Turns({ ...limits, readTimePercent: 5, readIdlePercent: 50, readIdleMs: 0 }, { recordedMs: 0 });
+  for await (const piece of inPieces(
+    texts,
+    { buffers, turns },
+    { ...limits, readTurnBytes: 10 },
+    new AbortController().signal,
+  )) {
     pieces.push(piece.toString());
     assert.ok(buffers.isExhausted);
   }

@@ -3,10 +3,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { limits } from '../../src/config/limits.ts';
 import { Turns } from '../../src/reading/turns.ts';
 
 /** A tenth of the time while reports arrive, however idle the event loop is. */
-const TENTH = { readTimePercent: 10, readIdlePercent: 0, readIdleMs: 100 };
+const TENTH = { ...limits, readTimePercent: 10, readIdlePercent: 0, readIdleMs: 100 };
 const progress = { recordedMs: Number.NEGATIVE_INFINITY };
 
 function recorded(): void {
@@ -55,7 +56,7 @@ test('while reports are recorded, readings share a tenth of the time, each as mu
 
 test('readings get half of what the event loop is idle beside reports, and no more if it is busy', async () => {
   const readBeside = async (isBusy: boolean) => {
-    const turns = new Turns({ readTimePercent: 1, readIdlePercent: 50, readIdleMs: 60_000 }, progress);
+    const turns = new Turns({ ...limits, readTimePercent: 1, readIdlePercent: 50, readIdleMs: 60_000 }, progress);
     recorded();
     const alive = setInterval(() => {}, 1_000);
     let hasEnded = false;

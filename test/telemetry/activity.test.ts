@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { limits } from '../../src/config/limits.ts';
-import { Activity, type ActivityLimits, showsColours } from '../../src/telemetry/activity.ts';
+import { type Limits, limits } from '../../src/config/limits.ts';
+import { Activity, showsColours } from '../../src/telemetry/activity.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { eventOf } from '../support/plain-event.ts';
 import { eventually } from '../support/tools.ts';
@@ -11,7 +11,7 @@ interface Setup {
   readonly colours?: boolean;
   readonly quiet?: boolean;
   readonly level?: 'warn' | 'info';
-  readonly limits?: Partial<ActivityLimits>;
+  readonly limits?: Partial<Limits>;
 }
 
 function open({ onTerminal = false, colours = false, quiet = false, level = 'info', limits: other }: Setup = {}) {

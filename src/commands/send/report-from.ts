@@ -22,7 +22,7 @@ export interface LineRun {
   /** Line 7 gets the idempotency key `<run id>/7` if the service knows keys, so that a rerun records no line twice. */
   readonly runId: string;
   /** A line of more than `lineBytesMax` is refused, and not sent. */
-  readonly limits: Pick<Limits, 'lineBytesMax' | 'groupLinesMax' | 'bodyBytesMax'>;
+  readonly limits: Limits;
   /** Reads a line, which is UTF-8. @throws Error whose message is a clause about the line: `it is not a JSON object` */
   readonly read: (line: Buffer) => BatchItem;
   /** Finds the features of the service, with retries; called once, before the first report is sent. */

@@ -18,20 +18,18 @@ export interface Secrets {
   readonly ca: string | undefined;
 }
 
-type CredentialLimits = Pick<Limits, 'keptMs' | 'tokenBytesMax' | 'caBytesMax' | 'fileReadMs'>;
-
 export type CredentialFiles = Pick<DestinationSettings, 'tokenFile' | 'passwordFile' | 'headers' | 'proxy' | 'caFile'>;
 
 /** Reads the files again when that is due. */
 export class Credentials {
   readonly #files: CredentialFiles;
-  readonly #limits: CredentialLimits;
+  readonly #limits: Limits;
   #secrets: Secrets | undefined;
   #readMs = Number.NEGATIVE_INFINITY;
   /** Of the files that were read last; undefined before that. */
   #version: string | undefined;
 
-  constructor(files: CredentialFiles, limits: CredentialLimits) {
+  constructor(files: CredentialFiles, limits: Limits) {
     this.#files = files;
     this.#limits = limits;
   }

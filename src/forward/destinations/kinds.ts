@@ -44,9 +44,9 @@ export interface KindTraits {
   /** Whether an event that the destination does not take stops no other one: it gets a dead letter at once, or after `hookFailingMs`. */
   readonly passesFailed: boolean;
   /** Whether an event is sent at all; all are if it is absent. */
-  readonly sends?: (event: Recorded, limits: Pick<Limits, 'hooksPassedMax'>) => boolean;
+  readonly sends?: (event: Recorded, limits: Limits) => boolean;
   /** @returns the bytes of lines that fit a request; 0 for one line in each request */
-  readonly requestBytesMax: (limits: Pick<Limits, 'forwardBatchBytes' | 'insertBytes'>) => number;
+  readonly requestBytesMax: (limits: Limits) => number;
   /** What `ask`, or where it is absent `test`, shows and leaves out. */
   readonly tried: string;
   /** Requests a second unless `ratePerSecond` says otherwise. */

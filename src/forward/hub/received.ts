@@ -12,7 +12,7 @@ import { readEventTime } from '../../event/event-time.ts';
 import { ItemError, readItemText } from '../../event/item.ts';
 import { type JsonBytes, LINE_FEED } from '../../event/json-bytes.ts';
 import { objectSchema, orNull, type Schema, TEXT } from '../../event/schema.ts';
-import { type BatchLimits, loggedOf, type ReadItem } from '../../http/batch.ts';
+import { loggedOf, type ReadItem } from '../../http/batch.ts';
 import { quotingRefusal, Refusal, shown, shownJson } from '../../http/message.ts';
 import { packedHeader, pathParameter } from '../../http/openapi.ts';
 import { readUtf8 } from '../../http/request.ts';
@@ -71,11 +71,7 @@ export function describeAsk(): RouteDescription {
 }
 
 /** @returns the description of `PUT /forward/{source}/{first_seq}` */
-export function describeForward({
-  batchItemsMax,
-  forwardBodyBytesMax,
-  forwardThroughMax,
-}: Pick<Limits, 'batchItemsMax' | 'forwardBodyBytesMax' | 'forwardThroughMax'>): RouteDescription {
+export function describeForward({ batchItemsMax, forwardBodyBytesMax, forwardThroughMax }: Limits): RouteDescription {
   const firstSeq = pathParameter('first_seq', { type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER }, 7);
   const id = `^${ID_FORM}$`;
   const sources = `^${ID_FORM}(?:, ${ID_FORM}){0,${forwardThroughMax - 1}}$`;
@@ -148,7 +144,7 @@ export function readForwardPath(path = ''): Pick<ForwardRequest, 'source' | 'fir
  */
 export function readForwardHeaders(
   raw: readonly string[],
-  { forwardThroughMax }: Pick<Limits, 'forwardThroughMax'>,
+  { forwardThroughMax }: Limits,
 ): Omit<ForwardRequest, 'source' | 'firstSeq' | 'tokenName' | 'body'> {
   const sent = new Map<string, string[]>();
   for (let at = 0; at < raw.length; at += 2) {
@@ -207,7 +203,7 @@ function readName(text: string): string | undefined {
 export function readForwarded(
   { source, firstSeq, crc, body }: Pick<ForwardRequest, 'source' | 'firstSeq' | 'crc' | 'body'>,
   readItem: ReadItem,
-  limits: BatchLimits & Pick<Limits, 'lineBytesMax'>,
+  limits: Limits,
 ): ForwardedEvent[] {
   const json = readUtf8(body, limits, true);
   if (body.length === 0) throw new Refusal(400, `${NOTHING}: the body is empty; it must have at least one line`);
@@ -256,7 +252,7 @@ function checkNext(body: Buffer, start: number, end: number, chain: ChainPositio
 type ReadLine = Pick<WrittenLine, 'id' | 'recorded' | 'through'> & Omit<Event, 'origin'>;
 
 /** @throws ItemError, or Refusal 400, if the event could not be reported */
-function readLine(json: JsonBytes, start: number, end: number, readItem: ReadItem, limits: BatchLimits): ReadLine {
+function readLine(json: JsonBytes, start: number, end: number, readItem: ReadItem, limits: Limits): ReadLine {
   const line = json.text(start, end);
   const written = readWritten(line); // faster than to parse all members
   if (written !== undefined && isReportable(written, json, start, limits)) return written;
@@ -272,7 +268,7 @@ function isReportable(
   { assetKey, metadata, eventTime }: WrittenLine,
   json: JsonBytes,
   start: number,
-  limits: BatchLimits,
+  limits: Limits,
 ): boolean {
   if (Buffer.byteLength(assetKey.join('/')) > limits.keyBytesMax) return false;
   if (eventTime !== undefined && !isUtc(eventTime)) return false;

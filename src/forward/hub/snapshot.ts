@@ -37,10 +37,7 @@ export function createSnapshot(through: Snapshot['through'] = new Map()): Snapsh
  * @returns `absent` if there is no file, `bad` if it is not whole
  * @throws the error of a system call
  */
-export async function readSnapshot(
-  disk: Disk,
-  limits: Pick<Limits, 'forwardSourcesMax' | 'forwardPartsMax' | 'forwardThroughMax'>,
-): Promise<Snapshot | 'absent' | 'bad'> {
+export async function readSnapshot(disk: Disk, limits: Limits): Promise<Snapshot | 'absent' | 'bad'> {
   const { forwardSourcesMax, forwardPartsMax, forwardThroughMax } = limits;
   const sourceBytesMax =
     SOURCE_BYTES_MAX + forwardPartsMax * PART_BYTES_MAX + (1 + forwardThroughMax) * THROUGH_BYTES_MAX;

@@ -21,7 +21,7 @@ export type KnownAssets = Pick<JournalAssets, 'isLive' | 'current' | 'whenCurren
 export interface AlarmsOptions {
   readonly on: readonly AlarmKind[];
   readonly assets: KnownAssets;
-  readonly limits: Pick<Limits, 'assetsWaitMs'>;
+  readonly limits: Limits;
 }
 
 export class Alarms {

@@ -44,7 +44,7 @@ export interface RetryParts {
   readonly signal: AbortSignal;
   /** Ends the retry after the event in flight: the operator has left. */
   readonly gone: AbortSignal;
-  readonly limits: Pick<Limits, 'lineBytesMax'>;
+  readonly limits: Limits;
 }
 
 /** Whether a letter is to be sent again. @param seqs of the events; if undefined, those that were refused: one in doubt might be there */

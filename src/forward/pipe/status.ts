@@ -187,7 +187,7 @@ export class StateFile {
 export async function readPipeState(
   disk: ReadableDisk,
   name: string,
-  { replyBytesMax }: Pick<Limits, 'replyBytesMax'>,
+  { replyBytesMax }: Limits,
 ): Promise<WrittenStatus | undefined> {
   const bytes = await readSmall(disk, stateName(name), replyBytesMax);
   return bytes === undefined ? undefined : (readObject(bytes.toString()) as WrittenStatus | undefined);

@@ -129,16 +129,11 @@ export function count(counts: Map<string, number>, name: string, more = 1): void
   counts.set(name, (counts.get(name) ?? 0) + more);
 }
 
-type PaceLimits = Pick<
-  Limits,
-  'forwardRetryMs' | 'forwardRetryMsMax' | 'forwardRetryAfterMsMax' | 'forwardOutageMs' | 'forwardSpreadMsMax'
->;
-
 /**
  * The pace of one pipe. It knows only the monotonic clock, so a time of day that is wrong or changed delays nothing.
  */
 export class Pace {
-  readonly #limits: PaceLimits;
+  readonly #limits: Limits;
   readonly #ratePerSecond: number;
   readonly #random: () => number;
   readonly #clock: () => number;
@@ -157,7 +152,7 @@ export class Pace {
    * @param clock monotonic, in milliseconds
    */
   constructor(
-    limits: PaceLimits,
+    limits: Limits,
     ratePerSecond = Number.POSITIVE_INFINITY,
     random: () => number = Math.random,
     clock: () => number = () => performance.now(),

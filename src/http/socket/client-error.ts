@@ -21,11 +21,7 @@ export const TOO_SLOW: ClientError = Object.assign(new Error('too slow'), { code
 const TLS_HANDSHAKE = 0x16;
 
 /** @returns the refusal, which closes the connection: 400, 408, 413 or 431 */
-export function refusalOf(
-  error: ClientError,
-  inBody: boolean,
-  limits: Pick<Limits, 'headBytesMax' | 'headersMax'>,
-): Refusal {
+export function refusalOf(error: ClientError, inBody: boolean, limits: Limits): Refusal {
   const refuse = (status: number, problem: string) => new Refusal(status, problem, { close: true });
   switch (error.code) {
     case 'HPE_HEADER_OVERFLOW':

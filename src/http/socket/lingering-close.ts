@@ -7,8 +7,6 @@ import type { Limits } from '../../config/limits.ts';
 import { type Connection, resume } from './connections.ts';
 import { shareFurtherRequests } from './node-classes.ts';
 
-type LingeringLimits = Pick<Limits, 'discardMs'>;
-
 /** Ignores all requests after the current one. */
 export function ignoreFurther(connection: Connection): void {
   if (connection.closing) return;
@@ -17,7 +15,7 @@ export function ignoreFurther(connection: Connection): void {
 }
 
 /** Calls `act` when the client has finished sending, or after `limits.discardMs` milliseconds. */
-export function afterUpload(connection: Connection, { discardMs }: LingeringLimits, act: () => void): void {
+export function afterUpload(connection: Connection, { discardMs }: Limits, act: () => void): void {
   const { socket } = connection;
   const stop = () => {
     connection.uploadEnded = ignore;
@@ -35,7 +33,7 @@ export function afterUpload(connection: Connection, { discardMs }: LingeringLimi
  * Closes a connection whose client still sends, without a TCP reset, so that the client can read the replies: when it has
  * finished sending, or after `limits.discardMs` milliseconds.
  */
-export function closeLingering(connection: Connection, limits: LingeringLimits): void {
+export function closeLingering(connection: Connection, limits: Limits): void {
   const { socket } = connection;
   socket.end();
   // Discards bytes before the parser, which would create objects for each request. On a paused socket this waits for its resume,

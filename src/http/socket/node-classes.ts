@@ -91,9 +91,7 @@ export type RawServer = Server<typeof UnbufferedRequest, typeof RawResponse>;
 /**
  * Creates a server that does not listen yet. Node enforces its timeouts; all other checks are left to the listener.
  */
-export function createRawServer(
-  limits: Pick<Limits, 'headBytesMax' | 'headersMs' | 'requestMs' | 'deadlineCheckMs'>,
-): RawServer {
+export function createRawServer(limits: Limits): RawServer {
   const server: RawServer = createServer({
     IncomingMessage: RequestOn as unknown as typeof UnbufferedRequest,
     ServerResponse: ResponseTo as unknown as typeof RawResponse,

@@ -22,7 +22,7 @@ export class ReplyTexts {
   #acceptedSecond = Number.NaN;
 
   /** @param limits the idle timeout, which is sent as `Keep-Alive: timeout=75` */
-  constructor({ idleMs }: Pick<Limits, 'idleMs'>) {
+  constructor({ idleMs }: Limits) {
     this.#keepAlive = ['Connection', 'keep-alive', 'Keep-Alive', `timeout=${Math.floor(idleMs / 1000)}`];
   }
 

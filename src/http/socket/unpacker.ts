@@ -7,11 +7,11 @@ import { Refusal } from '../message.ts';
 import { bodyTooLarge } from '../request.ts';
 
 export class Unpacker {
-  readonly #limits: Pick<Limits, 'unpackingMax'>;
+  readonly #limits: Limits;
   readonly #ended = new Waiters();
   #running = 0;
 
-  constructor(limits: Pick<Limits, 'unpackingMax'>) {
+  constructor(limits: Limits) {
     this.#limits = limits;
   }
 

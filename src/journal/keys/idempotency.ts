@@ -35,7 +35,7 @@ import type { HashedKey } from './table.ts';
 
 export interface KeyedReportsOptions {
   readonly disk: Disk;
-  readonly limits: Pick<Limits, 'lineBytesMax' | 'diskAnswerMs' | 'keyReadsMax' | 'notAcceptedNoticeMs'>;
+  readonly limits: Limits;
   readonly notices: Notices;
   readonly keys: JournalKeys;
   /** Queues an entry for the next batch, or refuses it; the journal calls `release` in both cases. */

@@ -35,10 +35,7 @@ export interface JournalKeysOptions {
   readonly notices: Notices;
   /** Shared by all journals of the service. */
   readonly memory: KeyMemory;
-  readonly limits: Pick<
-    Limits,
-    'lineBytesMax' | 'keyScanBytesMax' | 'keyCheckBytesMax' | 'sidecarsWaitingMax' | 'openRetryMs'
-  >;
+  readonly limits: Limits;
   /** Called if the keys in memory are not those of the lines. */
   readonly onDefect: (error: Defect) => void;
   /** Only tests pass another function. */
@@ -229,7 +226,7 @@ export class JournalKeys implements Follower {
     for (let attempt = 1; ; attempt += 1) {
       try {
         const collector = new KeyCollector(this.#hash, memory.keysMax);
-        return await scanKeys(disk, segment, endSeq, collector, { bytesMax, lineBytesMax: limits.lineBytesMax });
+        return await scanKeys(disk, segment, endSeq, collector, { ...limits, bytesMax });
       } catch (error) {
         const problem = (error as Error).message;
         notices.warn('a segment cannot be read for its idempotency keys', { file: segment.name, problem, attempt });
@@ -263,7 +260,7 @@ export class JournalKeys implements Follower {
    */
   async #check(segment: SegmentName, endSeq: number): Promise<void> {
     const { disk, limits, memory } = this.#options;
-    const limit = { bytesMax: limits.keyCheckBytesMax, lineBytesMax: limits.lineBytesMax };
+    const limit = { ...limits, bytesMax: limits.keyCheckBytesMax };
     const collector = new KeyCollector(this.#hash, memory.keysMax);
     const scan = await scanKeys(disk, segment, endSeq, collector, limit).catch(() => undefined);
     if (scan?.file?.chain.seq !== endSeq) return;

@@ -101,7 +101,7 @@ export interface ComparedLine extends LineToCompare {
 
 interface LineReadsOptions {
   readonly disk: Disk;
-  readonly limits: Pick<Limits, 'lineBytesMax' | 'diskAnswerMs' | 'keyReadsMax'>;
+  readonly limits: Limits;
   /** @returns the file that has the line with this seq; undefined if retention removed it */
   readonly fileOf: (seq: number) => string | undefined;
   /** Called if a line cannot be read, or if the remembered position has no good line. */
@@ -195,7 +195,7 @@ class LineReader {
   #bytes: Buffer = Buffer.alloc(0);
 
   /** @param lineCount number of lines to read: one line is read in parts of 4 KiB, several in parts of 256 KiB */
-  constructor(disk: Disk, { lineBytesMax }: Pick<Limits, 'lineBytesMax'>, lineCount: number) {
+  constructor(disk: Disk, { lineBytesMax }: Limits, lineCount: number) {
     this.#disk = disk;
     this.#lineBytesMax = lineBytesMax;
     this.#windowBytes = lineCount > 1 ? LARGE_WINDOW_BYTES : SMALL_WINDOW_BYTES;

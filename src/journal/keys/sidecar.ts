@@ -76,7 +76,7 @@ export interface SidecarMemory {
 export async function readSidecar(
   disk: Disk,
   firstSeq: number,
-  limits: Pick<Limits, 'lineBytesMax'>,
+  limits: Limits,
   memory: SidecarMemory = { buffer: Buffer.alloc(0) },
 ): Promise<Sidecar | undefined> {
   const name = segmentName(firstSeq);
@@ -237,7 +237,7 @@ export async function scanKeys(
   { name, firstSeq }: SegmentName,
   endSeq: number,
   collector: KeyCollector,
-  { bytesMax, ...limits }: Pick<Limits, 'lineBytesMax'> & { readonly bytesMax: number },
+  { bytesMax, ...limits }: Limits & { readonly bytesMax: number },
 ): Promise<KeyScan> {
   const size = await disk.size(name);
   const from = Math.max(0, size - bytesMax);

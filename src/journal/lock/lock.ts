@@ -28,9 +28,7 @@ import { isMissingPath } from '../disk.ts';
 import { isSameFile } from '../entry.ts';
 import { giveSocketToOwner } from '../open/owner.ts';
 import { closePlace, listSockets, nameOfFolder, openPlace, type Place } from './address.ts';
-import { type AskLimits, ask, DENIED, type Door, type DoorLimits, LOCK, LockServer } from './protocol.ts';
-
-export type LockLimits = AskLimits & DoorLimits & Pick<Limits, 'lockMs'>;
+import { ask, DENIED, type Door, LOCK, LockServer } from './protocol.ts';
 
 /** Another process writes to the folder. */
 export class InUseError extends Error {}
@@ -70,19 +68,19 @@ export interface Lock {
 export type LockRota = Rota;
 
 /** @returns the checks of locks, none at first */
-export function createLockRota(limits: Pick<Limits, 'lockCheckMs' | 'lockChecksMax'>): LockRota {
+export function createLockRota(limits: Limits): LockRota {
   return new Rota({ turnMs: limits.lockCheckMs, turnMax: limits.lockChecksMax });
 }
 
 /** The type of `lockFolder`. */
-export type LockFolder = (folder: string, limits: LockLimits) => Promise<Lock>;
+export type LockFolder = (folder: string, limits: Limits) => Promise<Lock>;
 
 /**
  * Locks a folder: creates the socket file `.lock-<id>` in it, or listens at the name of the folder.
  * @param folder must exist
  * @throws InUseError within a second; UnlockableError; the error of a system call if no lock can be created
  */
-export async function lockFolder(folder: string, limits: LockLimits, system: Platform = platform): Promise<Lock> {
+export async function lockFolder(folder: string, limits: Limits, system: Platform = platform): Promise<Lock> {
   const place = openPlace(folder, system);
   const server = new LockServer(limits);
   const id = randomUUID();
@@ -166,7 +164,7 @@ const ABSTRACT_HAZARD =
 const UNPUBLISHED = '.unlocked-';
 
 /** @throws InUseError, UnlockableError, or the error of a system call */
-async function listenAtName(server: LockServer, place: Place, limits: LockLimits): Promise<void> {
+async function listenAtName(server: LockServer, place: Place, limits: Limits): Promise<void> {
   const { folder } = place;
   const name = nameOfFolder(place);
   if (name === undefined) {
@@ -182,7 +180,7 @@ async function listenAtName(server: LockServer, place: Place, limits: LockLimits
 }
 
 /** Resolves when the folder has no other lock. @throws InUseError, or the error of a system call */
-async function waitForRivals(place: Place, published: string, limits: LockLimits): Promise<void> {
+async function waitForRivals(place: Place, published: string, limits: Limits): Promise<void> {
   const deadlineMs = performance.now() + limits.lockMs;
   for (;;) {
     const rivals = await findRivals(place, published, limits);
@@ -194,7 +192,7 @@ async function waitForRivals(place: Place, published: string, limits: LockLimits
 }
 
 /** @returns the locks of other live processes. Removes the lock files of processes that ended. */
-async function findRivals(place: Place, own: string, limits: AskLimits): Promise<Rival[]> {
+async function findRivals(place: Place, own: string, limits: Limits): Promise<Rival[]> {
   const names = listSockets(place.folder, LOCK).filter((name) => name !== own);
   const rivals = await Promise.all(
     names.map(async (name) => {
@@ -207,7 +205,7 @@ async function findRivals(place: Place, own: string, limits: AskLimits): Promise
 }
 
 /** @returns undefined if the process has ended */
-async function askRival(place: Place, name: string, limits: AskLimits): Promise<Rival | undefined> {
+async function askRival(place: Place, name: string, limits: Limits): Promise<Rival | undefined> {
   const [state, pid] = (await ask(place, name, limits))?.split(' ') ?? [];
   return state === undefined ? undefined : { name, state, pid };
 }
@@ -251,7 +249,7 @@ function undefinedIfAbsent(error: NodeJS.ErrnoException): undefined {
  * Removes socket files of processes that died before they published them. A live process fails to publish a removed file, and
  * gives up.
  */
-async function removeUnpublished(place: Place, limits: AskLimits): Promise<void> {
+async function removeUnpublished(place: Place, limits: Limits): Promise<void> {
   for (const name of listSockets(place.folder, UNPUBLISHED)) {
     if ((await ask(place, name, limits)) === undefined) removeSocket(join(place.folder, name));
   }

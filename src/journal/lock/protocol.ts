@@ -14,9 +14,6 @@ import { connect, createServer, type Server, type Socket } from 'node:net';
 import type { Limits } from '../../config/limits.ts';
 import { atAddress, closePlace, listSockets, nameOfFolder, openPlace, type Place } from './address.ts';
 
-export type AskLimits = Pick<Limits, 'lockAnswerMs' | 'lockAnswerBytesMax' | 'doorAnswerBytesMax'>;
-export type DoorLimits = Pick<Limits, 'doorWaitMs' | 'doorRequestMs' | 'doorRequestBytesMax' | 'doorAskersMax'>;
-
 /** Prefix of the socket files of locks. */
 export const LOCK = '.lock-';
 /** State of a lock that this user may not connect to. Its process might be alive, perhaps in another namespace. */
@@ -44,13 +41,13 @@ export function refusal(error: string): string {
 export class LockServer {
   #isHeld = false;
   #door: Door | undefined;
-  readonly #limits: DoorLimits;
+  readonly #limits: Limits;
   readonly #server: Server;
   /** Connections from which a request may come, or whose request is being carried out. */
   readonly #askers = new Set<Socket>();
   readonly #answers = new Set<Promise<void>>();
 
-  constructor(limits: DoorLimits) {
+  constructor(limits: Limits) {
     this.#limits = limits;
     this.#server = createServer((client) => this.#greet(client));
     this.#server.on('error', () => {}); // no file descriptor is left to accept a client: it is disconnected, and asks again
@@ -131,7 +128,7 @@ export class LockServer {
 }
 
 /** @returns the first line; undefined if none has begun within `doorWaitMs`, or ended within `doorRequestMs` and the limit of bytes */
-function readRequest(client: Socket, limits: DoorLimits): Promise<string | undefined> {
+function readRequest(client: Socket, limits: Limits): Promise<string | undefined> {
   return new Promise((resolve) => {
     const chunks: Buffer[] = [];
     let bytes = 0;
@@ -174,7 +171,7 @@ export type Durable =
  * the folder. The answer for a missing folder is `unsaid`.
  * @throws the error of a system call
  */
-export async function askHolder(folder: string, limits: AskLimits): Promise<Durable> {
+export async function askHolder(folder: string, limits: Limits): Promise<Durable> {
   const answers = (await askAll(folder, limits)).map(({ state }) => state);
   const held = answers.find((answer) => answer?.startsWith('held '));
   if (held === undefined) return { kind: answers.some((answer) => UNANSWERED.has(answer)) ? 'unanswered' : 'unsaid' };
@@ -191,7 +188,7 @@ export interface HolderSaid {
 }
 
 /** @returns what each lock in the folder says. @throws the error of a system call */
-export async function askAll(folder: string, limits: AskLimits, request = ''): Promise<HolderSaid[]> {
+export async function askAll(folder: string, limits: Limits, request = ''): Promise<HolderSaid[]> {
   let place: Place;
   try {
     place = openPlace(folder);
@@ -213,12 +210,12 @@ export async function askAll(folder: string, limits: AskLimits, request = ''): P
 }
 
 /** @param name see `atAddress` @returns the state of the lock: see `HolderSaid` @throws the error of a system call */
-export async function ask(place: Place, name: string, limits: AskLimits): Promise<string | undefined> {
+export async function ask(place: Place, name: string, limits: Limits): Promise<string | undefined> {
   return (await talk(place, name, limits, '')).state;
 }
 
 /** @param request a line that is sent at once; empty for the state alone. The answer has no time limit: while the process lives, its socket does */
-async function talk(place: Place, name: string, limits: AskLimits, request: string): Promise<HolderSaid> {
+async function talk(place: Place, name: string, limits: Limits, request: string): Promise<HolderSaid> {
   const late = new AbortController();
   // A timeout for the whole state: an idle timeout would restart with each byte.
   const timer = setTimeout(() => late.abort(), limits.lockAnswerMs);
@@ -259,7 +256,7 @@ function connectTo(path: string, signal: AbortSignal): Promise<Socket> {
 }
 
 /** @param onState called when the state has arrived @returns also the answer, if one is wanted; the state `held` if it is too long */
-function readSaid(socket: Socket, limits: AskLimits, wantsAnswer: boolean, onState: () => void): Promise<HolderSaid> {
+function readSaid(socket: Socket, limits: Limits, wantsAnswer: boolean, onState: () => void): Promise<HolderSaid> {
   return new Promise((resolve, reject) => {
     const heard = new Heard();
     const settle = (said: HolderSaid) => {

@@ -8,9 +8,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Limits } from '../../config/limits.ts';
 import { type Disk, unlessAbsent } from '../disk.ts';
-import { type AskLimits, askAll, DENIED, type HolderSaid } from './protocol.ts';
-
-export type TellLimits = AskLimits & Pick<Limits, 'doorTriesMax'>;
+import { askAll, DENIED, type HolderSaid } from './protocol.ts';
 
 export type Told =
   | { readonly kind: 'answered'; readonly answer: string }
@@ -32,7 +30,7 @@ export type Told =
  * @param request its members; `ticket` is added
  * @throws the error of a system call: without a file in the folder nothing can be asked
  */
-export async function tell(disk: Disk, request: object, limits: TellLimits): Promise<Told> {
+export async function tell(disk: Disk, request: object, limits: Limits): Promise<Told> {
   let told: Told = { kind: 'nobody' };
   for (let tries = 0; tries < limits.doorTriesMax; tries += 1) {
     const before = told;
@@ -50,7 +48,7 @@ export async function takeTicket(disk: Pick<Disk, 'remove'>, ticket: unknown): P
   return disk.remove(`${PREFIX}${ticket}`).then(() => true, unlessAbsent(false));
 }
 
-async function tellOnce(disk: Disk, request: object, limits: TellLimits): Promise<Told> {
+async function tellOnce(disk: Disk, request: object, limits: Limits): Promise<Told> {
   const ticket = randomUUID();
   await disk.replace(`${PREFIX}${ticket}`, Buffer.alloc(0));
   try {

@@ -36,9 +36,6 @@ import { askDurable, type Progress } from '../progress.ts';
 import { type Contents, contentsOf, goneBetween, goneName, type SegmentName, STATE_FILE } from '../segments.ts';
 import type { OnProgress } from './verify.ts';
 
-/** In bytes the longest line and an interrupted write, and how often a journal that changes during the backup is listed. */
-export type BackupLimits = Pick<Limits, 'lineBytesMax' | 'tornBytesMax' | 'verifyListingsMax'>;
-
 export interface BackupOptions {
   /** The journal that is backed up; only read. */
   readonly source: Disk;
@@ -46,7 +43,7 @@ export interface BackupOptions {
   readonly target: Disk;
   /** Of the process that writes the source. */
   readonly progress: Progress;
-  readonly limits: BackupLimits;
+  readonly limits: Limits;
   readonly onProgress?: OnProgress;
 }
 

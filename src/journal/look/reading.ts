@@ -7,9 +7,6 @@ import { membersOf, metadataOf, readRecorded, timeOf, typeOf } from '../line/mem
 import type { Progress } from '../progress.ts';
 import type { Gone, GoneRange } from '../segments.ts';
 
-/** Interval of the polls in milliseconds, and bytes of a line. */
-export type ReaderLimits = Pick<Limits, 'followMs' | 'lineBytesMax'>;
-
 /** What is read of a journal. */
 export interface Reading {
   /** Which lines are yielded; all by default. Files outside of its bounds are not read. */
@@ -27,7 +24,7 @@ export interface Reading {
   /** If set, waits for later lines until it is aborted, and then reads a last time. The folder need not exist yet. */
   readonly follow?: AbortSignal | undefined;
   readonly progress: Progress;
-  readonly limits: ReaderLimits;
+  readonly limits: Limits;
 }
 
 /** A message about the journal besides its lines. */

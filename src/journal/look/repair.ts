@@ -61,9 +61,6 @@ export interface SeqRun {
   readonly stretches: readonly Stretch[];
 }
 
-/** Bytes of a line and of an interrupted write, stretches of a journal, and how many removed ranges of a file are listed. */
-export type RepairLimits = Pick<Limits, 'lineBytesMax' | 'tornBytesMax' | 'stretchesMax' | 'repairListMax'>;
-
 /** Suffix of a file that is not complete yet. */
 const UNFINISHED = '.repair';
 
@@ -77,7 +74,7 @@ const UNFINISHED = '.repair';
 export async function planRepair(
   disk: Disk,
   { segments, renamed, gone: known, findings, lastStop }: Verdict,
-  limits: RepairLimits,
+  limits: Limits,
 ): Promise<Plan> {
   const refused = new Map<string, Finding>();
   for (const finding of findings) {
@@ -138,7 +135,7 @@ export async function carryOut(
   { files, runs, lost, forgetsStop }: Plan,
   side: string,
   report: string,
-  limits: Pick<Limits, 'lineBytesMax'>,
+  limits: Limits,
 ): Promise<void> {
   for (const name of await disk.list()) if (name.endsWith(UNFINISHED)) await disk.remove(name);
   if (files.length > 0) {
@@ -224,7 +221,7 @@ async function findStretches(
   disk: Disk,
   { name, firstSeq }: SegmentName,
   elsewhere: readonly Seqs[],
-  limits: RepairLimits,
+  limits: Limits,
 ): Promise<{ stretches: readonly Stretch[]; badAfter: number }> {
   const others = elsewhere.toSorted((a, b) => a.firstSeq - b.firstSeq);
   let at = 0;
@@ -289,11 +286,7 @@ function accountFor(kept: readonly Stretch[], bytes: number, listMax: number) {
 }
 
 /** Encodes the lines of a run, each with a crc that is seeded with that of its new previous line. */
-async function* encodeRun(
-  disk: Disk,
-  { stretches }: SeqRun,
-  { lineBytesMax }: Pick<Limits, 'lineBytesMax'>,
-): AsyncGenerator<Buffer> {
+async function* encodeRun(disk: Disk, { stretches }: SeqRun, { lineBytesMax }: Limits): AsyncGenerator<Buffer> {
   let crc = 0;
   let lines: Buffer[] = [];
   const cutter = new LineCutter((bytes, start, end) => {

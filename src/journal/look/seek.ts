@@ -24,7 +24,7 @@ export async function seekLine(
   name: string,
   endBytes: number,
   seq: number,
-  { lineBytesMax }: Pick<Limits, 'lineBytesMax'>,
+  { lineBytesMax }: Limits,
 ): Promise<LineEnd | undefined> {
   let low = 0; // a line with a smaller seq, or this one, begins here
   for (let high = endBytes; high - low > NEAR_BYTES; ) {

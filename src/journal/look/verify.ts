@@ -47,9 +47,6 @@ export interface DatedSeq {
   readonly time: string | undefined;
 }
 
-/** Bytes of a line and of an interrupted write, how many listings are compared, and how many bad ranges are listed. */
-export type VerifyLimits = Pick<Limits, 'lineBytesMax' | 'tornBytesMax' | 'verifyListingsMax' | 'damageReportsMax'>;
-
 /** @param read bytes that were read so far, of `total`; the total may grow while a service writes */
 export type OnProgress = (read: number, total: number) => void;
 
@@ -58,7 +55,7 @@ export type OnProgress = (read: number, total: number) => void;
  * meanwhile: these are not counted.
  * @throws the error of a system call
  */
-export async function verify(disk: Disk, limits: VerifyLimits, onProgress: OnProgress = () => {}): Promise<Verdict> {
+export async function verify(disk: Disk, limits: Limits, onProgress: OnProgress = () => {}): Promise<Verdict> {
   let names = await disk.list(true);
   let lastStop = await readLastStop(disk, names);
   let { read, vanished } = await readSegments(disk, contentsOf(names).segments, limits, onProgress);
@@ -95,7 +92,7 @@ interface Vanished extends SegmentName {
 async function readSegments(
   disk: Disk,
   names: readonly SegmentName[],
-  limits: VerifyLimits,
+  limits: Limits,
   onProgress: OnProgress,
 ): Promise<{ read: VerifiedSegment[]; vanished: Vanished[] }> {
   const sizes = await Promise.all(names.map(({ name }) => disk.size(name).catch(unlessAbsent(0))));
@@ -128,7 +125,7 @@ function findingsBetween(
   segments: readonly VerifiedSegment[],
   contents: Contents,
   lastStop: LastStop,
-  limits: VerifyLimits,
+  limits: Limits,
 ): Finding[] {
   const findings = findMissingFiles(contents, lastStop?.end);
   let expected: number | undefined = 1;
@@ -151,7 +148,7 @@ async function verdictOf(
   contents: Contents,
   { segments, lastStop }: Pick<Verdict, 'segments' | 'lastStop'>,
   findings: readonly Finding[],
-  limits: VerifyLimits,
+  limits: Limits,
 ): Promise<Verdict> {
   const events = segments.reduce((sum, { scan }) => sum + scan.lines, 0);
   const account = { goodLines: events, badLines: 0, badRanges: [] as BadRange[], badRangesCount: 0 };
@@ -193,7 +190,7 @@ function withoutHeld({ first, last }: GoneRange, segments: readonly VerifiedSegm
 async function lastSeq(
   disk: Disk,
   segment: VerifiedSegment | undefined,
-  limits: VerifyLimits,
+  limits: Limits,
 ): Promise<DatedSeq | undefined> {
   if (segment === undefined) return undefined;
   const { bytes, chain } = segment.scan;

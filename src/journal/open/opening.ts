@@ -6,12 +6,12 @@ import type { Notices } from '../../telemetry/log.ts';
 import { type Disk, isFull } from '../disk.ts';
 import type { JournalKeys } from '../keys/keys.ts';
 import type { Retention } from '../retention.ts';
-import { NoSpaceError, type Recovered, type RecoveryLimits, recover } from './recovery.ts';
+import { NoSpaceError, type Recovered, recover } from './recovery.ts';
 
 export interface OpenParts {
   readonly disk: Disk;
   readonly notices: Notices;
-  readonly limits: RecoveryLimits & Pick<Limits, 'openRetryMs' | 'openRetryMsMax' | 'probeMs'>;
+  readonly limits: Limits;
   readonly checkHeld: () => void;
   readonly keys: JournalKeys | undefined;
   readonly retention: Retention;

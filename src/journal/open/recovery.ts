@@ -156,8 +156,6 @@ export interface Recovered extends Segment {
   readonly files: number;
 }
 
-export type RecoveryLimits = Pick<Limits, 'lineBytesMax' | 'tornBytesMax' | 'openReserveBytes'>;
-
 /**
  * Finds the end of the journal, makes its content durable, and opens the last file for appends. The caller holds the lock. In an
  * empty folder it creates the first file.
@@ -168,7 +166,7 @@ export type RecoveryLimits = Pick<Limits, 'lineBytesMax' | 'tornBytesMax' | 'ope
 export async function recover(
   disk: Disk,
   notices: Notices,
-  limits: RecoveryLimits,
+  limits: Limits,
   checkHeld: () => void = () => {},
   onGoodLine?: OnGoodLine,
 ): Promise<Recovered> {
@@ -221,7 +219,7 @@ export function findingsInLast(
   scan: Scan,
   lastStop: LastStop,
   contents: Contents,
-  limits: Pick<Limits, 'tornBytesMax'>,
+  limits: Limits,
 ): Finding[] {
   const found = findingsIn(segment, scan, positionOfLast(lastStop, scan), limits);
   const after = contents.renamed.find(({ firstSeq }) => firstSeq >= scan.chain.seq);
@@ -252,7 +250,7 @@ export function findingsIn(
   { name }: SegmentName,
   scan: Scan,
   position: SegmentPosition,
-  { tornBytesMax }: Pick<Limits, 'tornBytesMax'>,
+  { tornBytesMax }: Limits,
 ): Finding[] {
   const { flaw, lines, bytes } = scan;
   if (flaw === undefined && lines > 0) return [];
@@ -327,7 +325,7 @@ function foreignFindings(names: readonly string[]): Finding[] {
 }
 
 /** Stops at the first file with a finding, in the file itself or between it and the previous file. */
-async function findingsBefore(disk: Disk, contents: Contents, limits: RecoveryLimits): Promise<Finding[]> {
+async function findingsBefore(disk: Disk, contents: Contents, limits: Limits): Promise<Finding[]> {
   let expected = 1;
   let before: SegmentName | undefined;
   for (const segment of contents.segments) {

@@ -47,7 +47,7 @@ export type OnGoodLine = (bytes: Buffer, start: number, end: number, seq: number
 export async function scanSegment(
   chunks: AsyncIterable<Buffer>,
   firstSeq: number,
-  { lineBytesMax }: Pick<Limits, 'lineBytesMax'>,
+  { lineBytesMax }: Limits,
   onGoodLine?: OnGoodLine,
 ): Promise<Scan> {
   const scanner = new Scanner(firstSeq, lineBytesMax, onGoodLine);
@@ -69,7 +69,7 @@ export async function lastLine(
   disk: ReadableDisk,
   name: string,
   end: number,
-  { lineBytesMax }: Pick<Limits, 'lineBytesMax'>,
+  { lineBytesMax }: Limits,
 ): Promise<{ seq: number; crc: number; line: Buffer } | undefined> {
   for (let bytes = 64 * 1024; ; bytes *= 8) {
     const read = await readBytes(disk, name, Math.max(0, end - bytes), end);

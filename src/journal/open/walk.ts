@@ -39,7 +39,7 @@ export async function walkSegment(
   disk: ReadableDisk,
   file: string,
   from: Pick<Scan, 'bytes' | 'lines' | 'chain'>,
-  { lineBytesMax }: Pick<Limits, 'lineBytesMax'>,
+  { lineBytesMax }: Limits,
   onGood: OnWalkedLine,
   onBad: (range: BadRange) => void,
 ): Promise<number> {

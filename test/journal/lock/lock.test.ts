@@ -14,6 +14,7 @@ import { connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { limits } from '../../../src/config/limits.ts';
 import { platformOf } from '../../../src/config/platform.ts';
 import { createLockRota, InUseError, LockLostError } from '../../../src/journal/lock/lock.ts';
 import { newFolder, type Scope } from '../../support/program.ts';
@@ -165,7 +166,7 @@ test('a lock file that is removed, replaced or moved away with its folder is not
     const lock = await lockFolder(folder);
     t.after(() => lock.release());
     const seen: Error[] = [];
-    lock.watch(createLockRota({ lockCheckMs: 10, lockChecksMax: 1 }), (error) => seen.push(error));
+    lock.watch(createLockRota({ ...limits, lockCheckMs: 10, lockChecksMax: 1 }), (error) => seen.push(error));
     lock.checkHeld();
     const [name = ''] = readdirSync(folder);
     lose(folder, name);

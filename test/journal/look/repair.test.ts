@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { limits } from '../../../src/config/limits.ts';
-import { type Plan, planRepair, type RepairLimits, sideName } from '../../../src/journal/look/repair.ts';
+import { type Limits, limits } from '../../../src/config/limits.ts';
+import { type Plan, planRepair, sideName } from '../../../src/journal/look/repair.ts';
 import type { Verdict } from '../../../src/journal/look/verify.ts';
 import { markCleanStop, type StopEnd } from '../../../src/journal/open/clean-stop.ts';
 import { afterGone, goneName, goneRange, segmentName } from '../../../src/journal/segments.ts';
@@ -45,7 +45,7 @@ function needed({ findings }: Verdict): boolean {
 }
 
 /** Repairs until nothing is left to do, which has to be at once. */
-async function repair(disk: SimulatedDisk, side = SIDE, within: RepairLimits = limits): Promise<Plan> {
+async function repair(disk: SimulatedDisk, side = SIDE, within: Limits = limits): Promise<Plan> {
   const verdict = await verify(disk);
   const plan = await planRepair(disk, verdict, within);
   if (needed(verdict)) await carryOut(disk, plan, side, 'report');
