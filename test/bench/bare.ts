@@ -1,11 +1,16 @@
-/** The ceiling: node:http alone, which reads the body and answers `{}`. Prints its address. */
+/** The ceiling: node:http alone, which reads the body and answers `{}`, with `--parse` after JSON.parse. Prints its address. */
 
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
+const isParsing = process.argv.includes('--parse');
 const server = createServer((req, res) => {
-  req.on('data', () => {});
+  const chunks: Buffer[] = [];
+  req.on('data', (chunk) => {
+    if (isParsing) chunks.push(chunk);
+  });
   req.on('end', () => {
+    if (isParsing) JSON.parse(Buffer.concat(chunks).toString());
     res.writeHead(200, { 'Content-Type': 'application/json', 'Content-Length': '2' });
     res.end('{}');
   });

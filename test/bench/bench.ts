@@ -39,6 +39,7 @@ Measures assetlog beside a bare node:http server and others, or beside another c
 
   --compare REF           the work tree beside the commit REF, pair by pair: reports of 300 bytes
                           and of 20 KB, and batches of 1,000 items
+  --only NAME,NAME        these subjects; the ratios are those to the first one, and without this to bare
   --quick                 3 rounds of 2 s with 64 connections
   --rounds N              5 by default, 8 with --compare
   --seconds N             of each load: 3 by default, 2 with --compare
@@ -56,6 +57,7 @@ const { values } = parseArgs({
   options: {
     help: { type: 'boolean', default: false },
     compare: { type: 'string' },
+    only: { type: 'string', default: '' },
     quick: { type: 'boolean', default: false },
     rounds: { type: 'string' },
     seconds: { type: 'string' },
@@ -99,8 +101,8 @@ async function main(): Promise<void> {
 async function report(scratch: Scratch): Promise<void> {
   checkDisk(scratch);
   progress('building the programs');
-  const subjects = values.compare === undefined ? neighbours : buildVersions(scratch, values.compare);
-  if (subjects === neighbours) await buildPrograms(scratch);
+  const subjects = values.compare === undefined ? chosen() : buildVersions(scratch, values.compare);
+  if (values.compare === undefined) await buildPrograms(scratch);
   const head = machineText(scratch, nodes);
   const line = lineOf(reportOf(bodies[0]!));
   const before = loopOfSyncs(scratch, line, PROBE_MS);
@@ -120,6 +122,17 @@ async function report(scratch: Scratch): Promise<void> {
   if (voids.length === 0) return;
   console.log(['', 'Void:', ...voids.map((why) => `- ${why}`)].join('\n'));
   process.exitCode = 1;
+}
+
+/** @throws Error for a name that no subject has */
+function chosen(): readonly Subject[] {
+  if (values.only === '') return neighbours;
+  return values.only.split(',').map((name) => {
+    const found = neighbours.find((subject) => subject.name === name);
+    const names = neighbours.map((subject) => subject.name).join(', ');
+    if (found === undefined) throw new Error(`there is no subject ${name}; choose of ${names}`);
+    return found;
+  });
 }
 
 function checkDisk({ folder }: Scratch): void {

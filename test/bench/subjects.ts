@@ -60,6 +60,11 @@ export const neighbours: readonly Subject[] = [
     start: (place) => startServer(place, [place.node, programOf(place, 'bare.mjs')]),
   },
   {
+    name: 'read + JSON.parse',
+    records: false,
+    start: (place) => startServer(place, [place.node, programOf(place, 'bare.mjs'), '--parse']),
+  },
+  {
     name: 'assetlog',
     records: true,
     start: startAssetlog,
