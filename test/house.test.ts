@@ -36,6 +36,7 @@ const forwardOrder: readonly (readonly string[])[] = [
   ['ledger'],
   ['folder.ts', 'acks.ts'],
   ['pipe'],
+  ['alarms'],
   ['settings-file.ts'],
   ['journal-pipes.ts', 'by-hand.ts'],
   ['forwarder.ts'],

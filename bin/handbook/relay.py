@@ -2,18 +2,26 @@
 
 ALARM_FORM=slack ALARM_URL=https://hooks.slack.com/services/... python3 relay.py
 """
-import http.server, json, os, urllib.error, urllib.request
+import datetime, http.server, json, os, urllib.error, urllib.request
 
 FORM, URL = os.environ["ALARM_FORM"], os.environ["ALARM_URL"]
 
 
+def is_end(event, alarm):
+    return alarm["on"] in ("recovered", "fresh") or event.get("passed", False)
+
+
 def describe(event, alarm):
-    what = f'{"/".join(event["asset_key"])}: {event.get("check_name", "")}'
+    what = "/".join(event["asset_key"])
     if alarm["on"] == "stale":
-        return f'{what}no event since {alarm["since"]}'
-    text = f'{what} {"passes" if event["passed"] else "failed"} ({event["severity"]})'
-    before = alarm.get("before")
-    return text if before is None else f'{text}, after {before["in_a_row"]} other results since {before["since"]}'
+        return f'{what}: no event since {alarm["since"]}'
+    if alarm["on"] == "fresh":
+        return f'{what}: no longer silent ({alarm["because"]}), since {alarm["before"]["since"]}'
+    partition = f', {event["partition"]}' if "partition" in event else ""
+    what = f'{what}: {event["check_name"]}'
+    if alarm["on"] == "recovered":
+        return f'{what} no longer fails ({alarm["because"]}){partition}, since {alarm["before"]["since"]}'
+    return f'{what} {"passes" if is_end(event, alarm) else "failed"} ({event["severity"]}){partition}'
 
 
 def slack(event, alarm, text):
@@ -21,27 +29,23 @@ def slack(event, alarm, text):
 
 
 def ntfy(event, alarm, text):  # ALARM_URL=https://ntfy.sh
-    priority = 3 if event.get("passed") else 4
+    priority = 3 if is_end(event, alarm) else 4
     return URL, {"topic": os.environ["ALARM_TOPIC"], "message": text, "priority": priority}
 
 
 def alertmanager(event, alarm, text):  # ALARM_URL=http://127.0.0.1:9093/api/v2/alerts
-    labels = {"alertname": "AssetlogCheck", "asset": "/".join(event["asset_key"]), "check": event.get("check_name", "")}
-    alert = {"labels": labels, "annotations": {"summary": text}}
-    since = alarm.get("since", event.get("time"))
-    if event.get("passed"):
-        before = alarm.get("before", alarm)
-        alert |= {"startsAt": before.get("since", since), "endsAt": since}
-    else:
-        alert |= {"startsAt": since, "endsAt": "2100-01-01T00:00:00Z"}
-    if alarm["on"] == "stale":
-        alert["labels"]["alertname"] = "AssetlogStale"
-        del alert["endsAt"]  # it ends by itself, after resolve_timeout
-    return URL, [alert]
+    kind = "AssetlogStale" if alarm["on"] in ("stale", "fresh") else "AssetlogCheck"
+    labels = {"alertname": kind, "asset": "/".join(event["asset_key"])}
+    names = {"deployment": "deployment", "check_name": "check", "partition": "partition"}
+    labels |= {label: event[name] for name, label in names.items() if name in event}
+    now = datetime.datetime.now(datetime.timezone.utc).isoformat()
+    starts = alarm.get("before", alarm).get("since", event.get("time", now))
+    ends = now if is_end(event, alarm) else "2100-01-01T00:00:00Z"
+    return URL, [{"labels": labels, "annotations": {"summary": text}, "startsAt": starts, "endsAt": ends}]
 
 
 def ping(event, alarm, text):  # ALARM_URL=https://hc-ping.com/UUID, one for each check
-    return URL + ("" if event.get("passed") else "/fail"), text
+    return URL + ("" if is_end(event, alarm) else "/fail"), text
 
 
 class Relay(http.server.BaseHTTPRequestHandler):

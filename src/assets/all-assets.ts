@@ -1,13 +1,13 @@
 /** The states of the assets of all journals of a service, in bounded memory, and what metrics say of them. */
 
 import type { Limits } from '../config/limits.ts';
-import { keyText } from '../event/asset-key.ts';
+import { BETWEEN_PARTS, keyText } from '../event/asset-key.ts';
 import type { Disk } from '../journal/disk.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { AssetFigures } from '../telemetry/metrics.ts';
 import { AssetStates } from './asset-state.ts';
 import { type FoldedJournal, JournalAssets } from './journal-assets.ts';
-import { Watch } from './watch.ts';
+import { silentMs } from './place.ts';
 
 export interface AllAssetsOptions {
   /** The keys of `--watch-asset`, each with the parts that the keys of its assets begin with. In hosted mode the first part is the deployment. */
@@ -28,6 +28,10 @@ export class AllAssets implements AssetFigures {
   /** By deployment, in the order of their last requests. */
   readonly #all = new Map<string | undefined, JournalAssets>();
   readonly #memory = { bytes: 0, refused: 0 };
+  /** By watched key when the asset that is silent for longest was alive. */
+  readonly #oldestMs = new Map<string, number>();
+  /** When `findOldest` looks again. */
+  #lookMs = 0;
 
   constructor(options: AllAssetsOptions) {
     this.#options = options;
@@ -73,20 +77,32 @@ export class AllAssets implements AssetFigures {
 
   /**
    * @param nowMs in ms since 1970
-   * @returns by key of `--watch-asset` the seconds since the last event of the asset with the oldest last event; Infinity if there is
-   *   no asset. A key is left out until its assets are known
+   * @returns by key of `--watch-asset` the seconds since the last event of the asset that is silent for longest, as `findOldest` knows
+   *   it; Infinity if there is no asset. A key is left out until its assets are known
    */
   ages(nowMs: number): ReadonlyMap<string, number> {
-    const ages = new Map<string, number>();
-    for (const deployment of this.watched) {
-      const states = this.#all.get(deployment)?.lastKnown?.states;
-      const keys = this.#options.keys.filter((key) => this.#split(key)[0] === deployment);
-      for (const [index, { oldestMs }] of states?.watch?.prefixes.entries() ?? []) {
-        const age = oldestMs === undefined ? Number.POSITIVE_INFINITY : Math.max(0, (nowMs - oldestMs) / 1000);
-        ages.set(keyText(keys[index]!), age);
+    return new Map([...this.#oldestMs].map(([key, aliveMs]) => [key, silentMs(aliveMs, nowMs) / 1000]));
+  }
+
+  /**
+   * Finds under each watched key the asset that is silent for longest. Looks again only after a while that grows with the time of a
+   * look, however often it is called.
+   * @param turn called after each thousand assets
+   */
+  async findOldest(turn: () => Promise<void>): Promise<void> {
+    if (performance.now() < this.#lookMs) return;
+    this.#lookMs = Number.POSITIVE_INFINITY;
+    const beganMs = performance.now();
+    try {
+      for (const key of this.#options.keys) {
+        const [deployment, prefix] = this.#split(key);
+        const states = this.#all.get(deployment)?.lastKnown?.states;
+        if (states !== undefined) this.#oldestMs.set(keyText(key), await oldestIn(states, prefix, turn));
       }
+    } finally {
+      const nowMs = performance.now();
+      this.#lookMs = nowMs + LOOK_SHARE * (nowMs - beganMs);
     }
-    return ages;
   }
 
   get refused(): number {
@@ -102,9 +118,13 @@ export class AllAssets implements AssetFigures {
   }
 
   #newStates(deployment: string | undefined): AssetStates {
-    const keys = this.#options.keys.map((key) => this.#split(key)).filter(([name]) => name === deployment);
-    const watch = keys.length === 0 ? undefined : new Watch(keys.map(([, prefix]) => prefix));
-    return new AssetStates({ by: 'time', memory: this.#memory, hasSpace: () => this.#hasSpace(deployment), watch });
+    const own = this.#options.keys.map((key) => this.#split(key)).filter(([name]) => name === deployment);
+    return new AssetStates({
+      limits: this.#options.limits,
+      memory: this.#memory,
+      hasSpace: () => this.#hasSpace(deployment),
+      watched: own.map(([, prefix]) => prefix),
+    });
   }
 
   /**
@@ -126,3 +146,21 @@ export class AllAssets implements AssetFigures {
 
 /** The share of the memory that other journals than the largest may get beyond it. */
 const OTHERS_SHARE = 1 / 8;
+/** A look at the ages waits at least so many times as long as the last one took. */
+const LOOK_SHARE = 20;
+
+/** @returns when the asset under a key that is silent for longest was alive; infinite if that is none, or unknown */
+async function oldestIn(states: AssetStates, prefix: readonly string[], turn: () => Promise<void>): Promise<number> {
+  if (states.leftOut.has(prefix.join(BETWEEN_PARTS))) return Number.POSITIVE_INFINITY;
+  const nowMs = Date.now();
+  let [oldestMs, looked] = [Number.POSITIVE_INFINITY, 0];
+  for (const { aliveMs } of states.inOrder(undefined, prefix)) {
+    if (silentMs(aliveMs, nowMs) === Number.POSITIVE_INFINITY) return aliveMs;
+    oldestMs = Math.min(oldestMs, aliveMs);
+    looked += 1;
+    if (looked % LOOKED_ASSETS === 0) await turn();
+  }
+  return oldestMs;
+}
+
+const LOOKED_ASSETS = 1_000;

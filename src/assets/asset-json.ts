@@ -1,106 +1,24 @@
-/** An asset with its state as JSON: in the reply of `GET /assets`, in the output of a command and in the file. */
+/** An asset with its state as JSON: in the reply of `GET /assets` and in the output of a command. */
 
-import { BETWEEN_PARTS } from '../event/asset-key.ts';
-import type { By } from '../event/event-time.ts';
 import { integerFrom, listSchema, namedSchema, objectSchema, type Schema, TEXT, TIME } from '../event/schema.ts';
-import {
-  type Asset,
-  blankCheck,
-  type Check,
-  checksOf,
-  keyOf,
-  type Latest,
-  latestCheck,
-  NONE,
-  recordedAt,
-} from './asset-state.ts';
-import type { Run } from './runs.ts';
-
-/**
- * @param by whether the latest events have their `event_time`
- * @param firstSeq the first event that the journal still has
- * @returns the asset in the form of JSON, as in the reply of `GET /assets`
- */
-export function assetJson(asset: Asset, by: By, firstSeq = asset.firstSeq ?? 0): AssetJson {
-  const check = latestCheck(asset);
-  return {
-    asset_key: keyOf(asset),
-    materialization: asset.materialization && latestAsJson(asset.materialization, by, firstSeq),
-    observation: asset.observation && latestAsJson(asset.observation, by, firstSeq),
-    check: check && latestAsJson(check, by, firstSeq),
-    checks: checksOf(asset).map(([check_name, check]) => ({
-      check_name,
-      passed: check.passed,
-      severity: check.severity,
-      ...latestAsJson(check, by, firstSeq),
-      ...(check.inARow > 0 && runJson(check)),
-    })),
-  };
-}
-
-/** @returns the asset in the form of its file, which also has the results before the last ones */
-export function savedJson(asset: Asset): AssetJson {
-  const { check, checks, ...saved } = assetJson(asset, 'event_time');
-  const withBefore = (one: CheckJson): CheckJson => {
-    const before = asset.checks?.get(one.check_name)?.before;
-    return before === undefined ? one : { ...one, before: runJson(before) };
-  };
-  return { ...saved, checks: checks.map(withBefore) };
-}
-
-/** @returns results in a row in the form of JSON */
-export function runJson({ sinceSeq, sinceMs, inARow }: Run): RunJson {
-  return { since_seq: sinceSeq, since: new Date(sinceMs).toISOString(), in_a_row: inARow };
-}
-
-function latestAsJson(latest: Latest, by: By, firstSeq: number): LatestJson {
-  const { count, seq, eventTime, partition, dataVersion, source } = latest;
-  const times = { time: recordedAt(latest), ...(by === 'event_time' && { event_time: eventTime }) };
-  const removed = seq < firstSeq || undefined;
-  return { count, seq, ...times, partition, data_version: dataVersion, source, removed };
-}
-
-/** @returns the asset that `assetJson` made the object of, in the order of recording */
-export function assetOf(json: AssetJson): Asset {
-  const checks = json.checks.map((check): [string, Check] => [check.check_name, checkOf(check)]);
-  const all = [json.materialization, json.observation, ...json.checks];
-  const removed = all.map((latest) => (latest?.removed ? latest.seq : 0));
-  return {
-    name: json.asset_key.join(BETWEEN_PARTS),
-    firstSeq: Math.max(...removed) + 1,
-    materialization: json.materialization && latestOf(json.materialization),
-    observation: json.observation && latestOf(json.observation),
-    checks: checks.length === 0 ? undefined : new Map(checks),
-  };
-}
+import { type Asset, checksOf, failingOf, keyOf, latestCheck, recordedAt } from './asset-state.ts';
+import { type Check, failingSeverity, failuresOf, holdingSlot, isFailing, type Slot } from './check-state.ts';
+import type { Latest } from './latest.ts';
 
 export interface AssetJson {
   readonly asset_key: readonly string[];
+  /** When its last event happened. Older services do not send it. */
+  readonly alive?: string | undefined;
   readonly materialization?: LatestJson | undefined;
   readonly observation?: LatestJson | undefined;
   /** The latest result of any check. */
   readonly check?: LatestJson | undefined;
+  /** Number of results that are not in `checks`, because the asset has too many. */
+  readonly checks_beyond?: number | undefined;
   readonly checks: readonly CheckJson[];
 }
 
-/** @returns the schema of an asset in the reply of `GET /assets` */
-export function assetSchema(): Schema {
-  const [seq, truth] = [integerFrom(1), { type: 'boolean' }];
-  const latest = { count: seq, seq, time: TIME };
-  const more = { partition: TEXT, data_version: TEXT, source: TEXT, removed: truth };
-  const result = { check_name: TEXT, passed: truth, severity: TEXT };
-  const run = { since_seq: seq, since: TIME, in_a_row: seq };
-  const one = objectSchema(latest, more);
-  return objectSchema(
-    {
-      asset_key: namedSchema('KeyParts'),
-      checks: listSchema(objectSchema({ ...result, ...latest, ...run }, more)),
-    },
-    { materialization: one, observation: one, check: one },
-  );
-}
-
-interface LatestJson {
+export interface LatestJson {
   readonly count: number;
   readonly seq: number;
   readonly time: string;
@@ -113,30 +31,118 @@ interface LatestJson {
   readonly removed?: true | undefined;
 }
 
-interface RunJson {
-  readonly since_seq: number;
+/** Since when a result is the same, and in how many results in a row. */
+export interface HoldsJson {
   readonly since: string;
+  readonly since_seq: number;
   readonly in_a_row: number;
 }
 
-/** The members of `RunJson` are missing in the reply of an older service. */
-interface CheckJson extends LatestJson, Partial<RunJson>, Pick<Check, 'passed' | 'severity'> {
+/** `passed`, `severity` and the members of `LatestJson` are those of the latest result, the others those of the whole check. */
+export interface CheckJson extends LatestJson, Partial<HoldsJson> {
   readonly check_name: string;
-  /** Only in the file. */
-  readonly before?: RunJson;
+  readonly passed: boolean;
+  readonly severity: string;
+  /** Whether the last result without a partition, or that of any partition, is a failure. Older services do not send it. */
+  readonly failing?: boolean;
+  readonly failing_severity?: string | undefined;
+  readonly failed_partitions?: readonly FailedPartitionJson[] | undefined;
+  /** Number of failures of partitions beyond these. */
+  readonly failed_partitions_beyond?: number | undefined;
 }
 
-function latestOf({ count, seq, time, event_time, partition, data_version, source }: LatestJson): Latest {
-  const latest = { ...NONE, count, seq, timeMs: Date.parse(time) };
-  return { ...latest, eventTime: event_time, partition, dataVersion: data_version, source };
+interface FailedPartitionJson extends HoldsJson {
+  readonly partition: string;
+  readonly severity: string;
 }
 
-function checkOf(json: CheckJson): Check {
-  const { passed, severity, before } = json;
-  const own = { passed, severity, ...runIn(json), before: before && runIn(before) };
-  return Object.assign(blankCheck(), latestOf(json), own);
+/**
+ * @param firstSeq the first event that the journal still has
+ * @param isFailingOnly whether only the failing checks are wanted
+ * @returns the asset in the form of JSON, as in the reply of `GET /assets`
+ */
+export function assetJson(asset: Asset, firstSeq: number, isFailingOnly = false): AssetJson {
+  const checks = shownChecks(asset, isFailingOnly).map(([name, check]) => checkJson(name, check, firstSeq));
+  return { ...assetHead(asset, firstSeq), checks };
 }
 
-function runIn({ since_seq: sinceSeq = 0, since, in_a_row: inARow = 0 }: Partial<RunJson>): Run {
-  return { sinceSeq, sinceMs: since === undefined ? 0 : Date.parse(since), inARow };
+/** Yields the JSON of the asset in texts, one for each check, so that an asset with many holds nothing up. */
+export function* assetTexts(asset: Asset, firstSeq: number, isFailingOnly: boolean): Generator<string> {
+  yield `${JSON.stringify(assetHead(asset, firstSeq)).slice(0, -1)},"checks":[`;
+  let before = '';
+  for (const [name, check] of shownChecks(asset, isFailingOnly)) {
+    yield `${before}${JSON.stringify(checkJson(name, check, firstSeq))}`;
+    before = ',';
+  }
+  yield ']}';
+}
+
+function shownChecks(asset: Asset, isFailingOnly: boolean): [string, Check][] {
+  return isFailingOnly ? failingOf(asset) : checksOf(asset);
+}
+
+function assetHead(asset: Asset, firstSeq: number): Omit<AssetJson, 'checks'> {
+  const check = latestCheck(asset);
+  return {
+    asset_key: keyOf(asset),
+    alive: new Date(asset.aliveMs).toISOString(),
+    materialization: asset.materialization && latestJson(asset.materialization, firstSeq),
+    observation: asset.observation && latestJson(asset.observation, firstSeq),
+    check: check && latestJson(check, firstSeq),
+    checks_beyond: asset.checksBeyond || undefined,
+  };
+}
+
+function checkJson(check_name: string, check: Check, firstSeq: number): CheckJson {
+  const holding = holdingSlot(check);
+  const failed: FailedPartitionJson[] = [];
+  for (const [partition, slot] of failuresOf(check))
+    if (partition !== undefined) failed.push({ partition, severity: slot.severity, ...holdsJson(slot) });
+  return {
+    check_name,
+    passed: check.passed,
+    severity: check.severity,
+    ...latestJson(check, firstSeq),
+    failing: isFailing(check),
+    failing_severity: failingSeverity(check),
+    ...(holding && holdsJson(holding)),
+    failed_partitions: failed.length === 0 ? undefined : failed,
+    failed_partitions_beyond: check.beyond || undefined,
+  };
+}
+
+/** @returns since when a slot has its state, in the form of JSON */
+export function holdsJson({ sinceMs, sinceSeq, inARow }: Slot): HoldsJson {
+  return { since: new Date(sinceMs).toISOString(), since_seq: sinceSeq, in_a_row: inARow };
+}
+
+/** @returns the count and the latest event in the form of JSON. @param firstSeq 0 if that is unknown */
+export function latestJson(latest: Latest, firstSeq: number): LatestJson {
+  const { count, seq, eventTime, partition, dataVersion, source } = latest;
+  const removed = seq < firstSeq || undefined;
+  const time = recordedAt(latest);
+  return { count, seq, time, event_time: eventTime, partition, data_version: dataVersion, source, removed };
+}
+
+/** @returns the schema of an asset in the reply of `GET /assets` */
+export function assetSchema(): Schema {
+  const [seq, truth] = [integerFrom(1), { type: 'boolean' }];
+  const latest = { count: seq, seq, time: TIME };
+  const more = { event_time: TEXT, partition: TEXT, data_version: TEXT, source: TEXT, removed: truth };
+  const result = { check_name: TEXT, passed: truth, severity: TEXT, failing: truth };
+  const holds = { since: TIME, since_seq: seq, in_a_row: seq };
+  const failures = {
+    failing_severity: TEXT,
+    failed_partitions: listSchema(objectSchema({ partition: TEXT, severity: TEXT, ...holds })),
+    failed_partitions_beyond: seq,
+  };
+  const one = objectSchema(latest, more);
+  return objectSchema(
+    {
+      asset_key: namedSchema('KeyParts'),
+      alive: TIME,
+      checks: listSchema(objectSchema({ ...result, ...latest }, { ...more, ...holds, ...failures })),
+    },
+    { materialization: one, observation: one, check: one, checks_beyond: seq },
+  );
 }

@@ -1,61 +1,36 @@
 /** The state of each asset of a journal, collected event by event: counts, the latest event of each kind, and its checks. */
 
+import { createHash } from 'node:crypto';
+import type { Limits } from '../config/limits.ts';
 import { detach } from '../config/memory.ts';
 import { BETWEEN_PARTS } from '../event/asset-key.ts';
-import type { Recorded } from '../event/event.ts';
-import { type By, sortKeyOf } from '../event/event-time.ts';
 import { findFirstIndex } from '../journal/first-index.ts';
 import type { Reported } from '../journal/line/reported.ts';
-import { mergedBefore, type Runs, runOf } from './runs.ts';
-import type { Watch, WatchedPrefix } from './watch.ts';
+import { blankCheck, type Check, isFailing, type SlotSpace, takeResult } from './check-state.ts';
+import { blankLatest, type Latest } from './latest.ts';
+import { CLOCK_AHEAD_MS, type EventPlace, isLater, keepPlace, placeOf, silentMs } from './place.ts';
 
-/**
- * The count of the events of one kind, or of one check, and the values of the latest one. Each event overwrites the same object:
- * the garbage of ten million new objects would take more memory than a million assets.
- */
-export interface Latest {
-  count: number;
-  /** Of the latest event. */
-  seq: number;
-  /** When it was recorded, in milliseconds since 1970. */
-  timeMs: number;
-  /** Its `event_time`, as it is recorded. */
-  eventTime: string | undefined;
-  /** When it happened, in a form that sorts: `2026-11-20T14:19:45.25`. Empty if events are ordered by when they were recorded. */
-  happened: string;
-  partition: string | undefined;
-  dataVersion: string | undefined;
-  /** The id of the journal that it was forwarded from; undefined if it was reported here. */
-  source: string | undefined;
-}
-
-/** The latest result of a check, and the last results in a row that are the same. */
-export interface Check extends Latest, Runs {
-  /** `WARN` or `ERROR`. */
-  severity: string;
-}
-
-/** The state of an asset. It is small, because there may be a million assets. */
-export interface AssetState {
+/** An asset with its state. It is small, because there may be a million assets. */
+export interface Asset extends SlotSpace {
+  /** The parts of the asset's key, joined by `BETWEEN_PARTS`. In hosted mode the deployment follows two NUL. */
+  readonly name: string;
+  /** The last seq that it took: an event up to it changes nothing. */
+  seen: number;
+  /** When its last event happened, in ms since 1970, and the seq of that event. A time that cannot be right is that of its arrival. */
+  aliveMs: number;
+  aliveSeq: number;
   /** Undefined until the first materialization. */
   materialization: Latest | undefined;
   /** Undefined until the first observation. */
   observation: Latest | undefined;
   /** Checks by name; undefined until the first result of a check. */
   checks: Map<string, Check> | undefined;
-}
-
-/** An asset with its state. */
-export interface Asset extends AssetState {
-  /** The parts of the asset's key, joined by `BETWEEN_PARTS`. In hosted mode the deployment follows two NUL. */
-  readonly name: string;
+  /** How many of the checks fail. */
+  failing: number;
+  /** Number of results of checks that were not taken: the asset has too many. */
+  checksBeyond: number;
   /** The first event that its journal still has; undefined if that is unknown. */
   readonly firstSeq?: number;
-}
-
-interface Held extends AssetState {
-  /** Undefined if it is not watched. */
-  readonly watchedBy: readonly WatchedPrefix[] | undefined;
 }
 
 const BEFORE_DEPLOYMENT = '\0\0';
@@ -69,24 +44,27 @@ export interface StatesMemory {
 }
 
 export interface AssetStatesOptions {
-  /** Whether the latest event is the last one by recording, or by event time. */
-  readonly by: By;
+  readonly limits: Limits;
   readonly memory?: StatesMemory;
   /** Whether another asset or another check fits into the memory. By default each does. */
   readonly hasSpace?: () => boolean;
-  /** The assets that are watched: they are taken whether they fit or not. */
-  readonly watch?: Watch | undefined;
+  /** The keys of `--watch-asset`, each with the parts that the keys of its assets begin with. */
+  readonly watched?: readonly (readonly string[])[];
 }
 
-/** The states of all assets. Takes memory for each asset and check, not for each event. */
+/** The states of all assets. Takes memory for each asset, check and failing partition, not for each event. */
 export class AssetStates {
-  readonly watch: Watch | undefined;
-  /** Number of events of assets and checks that were not taken, since they did not fit into the memory. */
+  /** Number of events that were not taken: another asset or check did not fit. */
   refused = 0;
-  readonly #found = new Map<string, Held>();
-  readonly #by: By;
+  /** The names of the assets with a failing check. */
+  readonly failing = new Set<string>();
+  /** The watched keys under which an asset was not taken, joined by `BETWEEN_PARTS`: their ages are unknown. */
+  readonly leftOut = new Set<string>();
+  readonly #found = new Map<string, Asset>();
   readonly #memory: StatesMemory;
   readonly #hasSpace: () => boolean;
+  readonly #limits: Limits;
+  readonly #watched: readonly string[];
   /** The names in order, but for the newest names, which are in any order. */
   #names: string[] = [];
   #newNames: string[] = [];
@@ -94,53 +72,49 @@ export class AssetStates {
   readonly #ids = new Map<string, string>();
   #bytes = 0;
 
-  constructor({ by, memory = { bytes: 0, refused: 0 }, hasSpace = () => true, watch }: AssetStatesOptions) {
-    this.#by = by;
+  constructor({ limits, memory = { bytes: 0, refused: 0 }, hasSpace = () => true, watched = [] }: AssetStatesOptions) {
+    this.#limits = limits;
     this.#memory = memory;
     this.#hasSpace = hasSpace;
-    this.watch = watch;
+    this.#watched = watched.map((parts) => parts.join(BETWEEN_PARTS));
   }
 
   /**
-   * Takes an event; the events of one journal in the order of their seqs. Of events of the same time the later seq is the latest. An
-   * event that was taken before changes nothing, if events are ordered by when they were recorded.
+   * Takes an event; the events of one journal in the order of their seqs. The state goes by when they happened: see `placeOf`.
    * @param timeMs when it was recorded
-   * @param deployment undefined for a journal without one
    */
-  take(seq: number, timeMs: number, event: Reported, deployment?: string): void {
-    const name = deployment === undefined ? event.key : `${event.key}${BEFORE_DEPLOYMENT}${deployment}`;
-    const asset = this.#found.get(name) ?? this.#newAsset(name);
-    const latest = asset && this.#latestOf(asset, event);
-    if (asset === undefined || latest === undefined) {
-      this.refused += 1;
-      this.#memory.refused += 1;
+  take(seq: number, timeMs: number, event: Reported): void {
+    const asset = this.#found.get(event.key) ?? this.#newAsset(event.key);
+    if (asset === undefined) {
+      this.#refuse();
+      for (const prefix of this.#watched) if (isUnder(event.key, prefix)) this.leftOut.add(prefix);
       return;
     }
-    if (this.#by === 'time') {
-      if (seq <= latest.seq) return;
-    } else {
-      const happened = sortKeyOf(event.eventTime ?? new Date(timeMs).toISOString());
-      if (happened < latest.happened) {
-        latest.count += 1;
-        return;
-      }
-      latest.happened = happened;
+    if (seq <= asset.seen) return;
+    asset.seen = seq;
+    const place = placeOf(seq, timeMs, event);
+    const aliveMs = place.at ?? timeMs;
+    if (aliveMs >= asset.aliveMs || asset.aliveMs > timeMs + CLOCK_AHEAD_MS) {
+      asset.aliveMs = aliveMs;
+      asset.aliveSeq = seq;
     }
-    latest.count += 1;
-    latest.seq = seq;
-    latest.timeMs = timeMs;
-    if (latest.eventTime !== event.eventTime) latest.eventTime = this.#exchange(latest.eventTime, event.eventTime);
-    if (latest.partition !== event.partition) latest.partition = this.#exchange(latest.partition, event.partition);
-    if (latest.dataVersion !== event.dataVersion)
-      latest.dataVersion = this.#exchange(latest.dataVersion, event.dataVersion);
-    if (latest.source !== event.source) latest.source = this.#sharedId(event.source);
-    if (event.checkName !== undefined) takeResult(latest as Check, event, this.#by);
-    if (asset.watchedBy !== undefined) for (const prefix of asset.watchedBy) prefix.took(name, timeMs);
+    if (event.type === 'AssetMaterialization') {
+      asset.materialization ??= this.#newLatest();
+      this.#takeLatest(asset.materialization, seq, timeMs, place, event);
+    } else if (event.type === 'AssetObservation') {
+      asset.observation ??= this.#newLatest();
+      this.#takeLatest(asset.observation, seq, timeMs, place, event);
+    } else this.#takeCheck(asset, seq, timeMs, place, event);
   }
 
   /** @returns undefined without an event of the asset, or if it did not fit into the memory */
-  find(key: readonly string[]): AssetState | undefined {
+  find(key: readonly string[]): Asset | undefined {
     return this.#found.get(key.join(BETWEEN_PARTS));
+  }
+
+  /** @param name as in `Asset.name` */
+  get(name: string): Asset | undefined {
+    return this.#found.get(name);
   }
 
   /** Approximate memory of the states, in bytes. */
@@ -153,54 +127,28 @@ export class AssetStates {
   }
 
   /** Adds an asset that is not there. */
-  put({ name, materialization, observation, checks }: Asset): void {
-    for (const latest of [materialization, observation, ...(checks?.values() ?? [])])
-      if (latest?.source !== undefined) latest.source = this.#sharedId(latest.source);
-    const asset = Object.assign(this.#add(name), { materialization, observation, checks });
+  put(asset: Asset): void {
+    for (const kept of placesOf(asset)) kept.source = this.#sharedId(kept.source);
+    this.#add(asset);
+    if (asset.failing > 0) this.failing.add(asset.name);
     this.#count(bytesOf(asset));
-  }
-
-  /** Called after the last `put`: puts the watched assets in the order of their last events. */
-  beginWatch(): void {
-    const watched: [seq: number, timeMs: number, name: string, Held][] = [];
-    for (const [name, asset] of this.watch === undefined ? [] : this.#found) {
-      if (asset.watchedBy === undefined) continue;
-      const { seq, timeMs } = latestEvent(asset);
-      watched.push([seq, timeMs, name, asset]);
-    }
-    for (const [, timeMs, name, { watchedBy }] of watched.sort(([a], [b]) => a - b))
-      for (const prefix of watchedBy ?? []) prefix.took(name, timeMs);
-  }
-
-  /** Takes the states of all later events of the same journal, which must not be used afterwards. */
-  absorb(later: AssetStates): void {
-    this.refused += later.refused;
-    for (const [name, { materialization, observation, checks }] of later.#found) {
-      const mine = this.#found.get(name) ?? this.#add(name);
-      const before = bytesOf(mine);
-      mine.materialization = merged(mine.materialization, materialization);
-      mine.observation = merged(mine.observation, observation);
-      if (checks !== undefined) mine.checks ??= new Map();
-      for (const [checkName, check] of checks ?? [])
-        mine.checks!.set(checkName, mergedCheck(mine.checks!.get(checkName), check));
-      this.#count(bytesOf(mine) - before);
-    }
-    this.watch?.absorb(later.watch);
-    later.drop();
   }
 
   /** Forgets assets. @returns how many they were */
   forget(isForgotten: (asset: Asset) => boolean): number {
     const before = this.#found.size;
-    for (const [name, state] of this.#found) {
-      if (!isForgotten({ name, ...state })) continue;
+    for (const asset of this.#found.values()) {
+      if (!isForgotten(asset)) continue;
+      const { name } = asset;
       this.#found.delete(name);
-      this.#count(-ASSET_BYTES - CHARACTER_BYTES * name.length - bytesOf(state));
-      for (const prefix of state.watchedBy ?? []) prefix.forget(name);
+      this.failing.delete(name);
+      this.#count(-ASSET_BYTES - CHARACTER_BYTES * name.length - bytesOf(asset));
     }
+    const count = before - this.#found.size;
+    if (count > 0) this.leftOut.clear(); // there is space now, and an asset that does not fit is noted again
     this.#names = this.#names.filter((name) => this.#found.has(name));
     this.#newNames = this.#newNames.filter((name) => this.#found.has(name));
-    return before - this.#found.size;
+    return count;
   }
 
   /** Frees the memory that it counts in `AssetStatesOptions.memory`. It must not be used afterwards. */
@@ -222,68 +170,99 @@ export class AssetStates {
     let at = findFirstIndex(names, (name) => name >= first && (afterName === undefined || name > afterName));
     for (; at < names.length; at += 1) {
       const name = names[at]!;
-      if (prefix !== undefined && name !== first && !name.startsWith(`${first}${BETWEEN_PARTS}`)) return;
-      const state = this.#found.get(name);
-      if (state !== undefined) yield { name, ...state };
+      if (prefix !== undefined && !isUnder(name, first)) return;
+      const asset = this.#found.get(name);
+      if (asset !== undefined) yield asset;
     }
   }
 
-  /** @returns undefined if another check does not fit into the memory */
-  #latestOf(asset: Held, { type, checkName = '' }: Reported): Latest | undefined {
-    if (type === 'AssetMaterialization') {
-      asset.materialization ??= this.#newLatest();
-      return asset.materialization;
+  #takeCheck(asset: Asset, seq: number, timeMs: number, place: EventPlace, event: Reported): void {
+    const name = keptText(event.checkName!);
+    const check = asset.checks?.get(name) ?? this.#newCheck(asset, name);
+    if (check === undefined) {
+      asset.checksBeyond += 1;
+      this.#refuse();
+      return;
     }
-    if (type === 'AssetObservation') {
-      asset.observation ??= this.#newLatest();
-      return asset.observation;
+    const { passed = false, severity = '' } = event;
+    if (this.#takeLatest(check, seq, timeMs, place, event)) {
+      check.passed = passed;
+      check.severity = severity;
     }
-    const known = asset.checks?.get(checkName);
-    if (known !== undefined) return known;
-    if (asset.watchedBy === undefined && !this.#hasSpace()) return undefined;
+    const [slots, characters] = [asset.partitions, asset.partitionCharacters];
+    const wasFailing = isFailing(check);
+    const partition = event.partition === undefined ? undefined : detach(keptText(event.partition));
+    const kept = { at: place.at, source: this.#sharedId(place.source), ownSeq: place.ownSeq };
+    takeResult(check, { seq, timeMs, partition, passed, severity, place: kept }, asset, this.#limits);
+    asset.failing += Number(isFailing(check)) - Number(wasFailing);
+    if (asset.failing > 0) this.failing.add(asset.name);
+    else this.failing.delete(asset.name);
+    const addedBytes = SLOT_BYTES * (asset.partitions - slots);
+    this.#count(addedBytes + CHARACTER_BYTES * (asset.partitionCharacters - characters));
+  }
+
+  /** @returns whether the event is the latest of its kind, or of its check */
+  #takeLatest(latest: Latest, seq: number, timeMs: number, place: EventPlace, event: Reported): boolean {
+    latest.count += 1;
+    if (latest.seq > 0 && !isLater(latest, place, timeMs)) return false;
+    latest.seq = seq;
+    latest.timeMs = timeMs;
+    if (latest.eventTime !== event.eventTime) latest.eventTime = this.#exchange(latest.eventTime, event.eventTime);
+    if (latest.partition !== event.partition) latest.partition = this.#exchange(latest.partition, event.partition);
+    if (latest.dataVersion !== event.dataVersion)
+      latest.dataVersion = this.#exchange(latest.dataVersion, event.dataVersion);
+    keepPlace(latest, place);
+    latest.source = this.#sharedId(event.source);
+    return true;
+  }
+
+  #refuse(): void {
+    this.refused += 1;
+    this.#memory.refused += 1;
+  }
+
+  /** @returns undefined if another check does not fit into the memory, or the asset has too many */
+  #newCheck(asset: Asset, name: string): Check | undefined {
+    if ((asset.checks?.size ?? 0) >= this.#limits.assetChecksMax || !this.#hasSpace()) return undefined;
     asset.checks ??= new Map();
     const check = blankCheck();
-    asset.checks.set(detach(checkName), check);
-    this.#count(LATEST_BYTES + CHECK_BYTES + CHARACTER_BYTES * checkName.length);
+    asset.checks.set(detach(name), check);
+    this.#count(CHECK_BYTES + CHARACTER_BYTES * name.length);
     return check;
   }
 
   #newLatest(): Latest {
     this.#count(LATEST_BYTES);
-    return { ...NONE };
+    return blankLatest();
   }
 
   /** @returns undefined if another asset does not fit into the memory */
-  #newAsset(name: string): Held | undefined {
-    if (!this.#hasSpace() && this.watch?.of(name) === undefined) return undefined;
-    const asset = this.#add(detach(name));
+  #newAsset(name: string): Asset | undefined {
+    if (!this.#hasSpace()) return undefined;
+    const asset = this.#add(blankAsset(detach(name)));
     if (this.#newNames.length >= NEW_NAMES_MAX) this.#sortNew();
     return asset;
   }
 
-  #add(name: string): Held {
-    const asset = {
-      materialization: undefined,
-      observation: undefined,
-      checks: undefined,
-      watchedBy: this.watch?.of(name),
-    };
-    this.#found.set(name, asset);
-    this.#newNames.push(name);
-    this.#count(ASSET_BYTES + CHARACTER_BYTES * name.length);
+  #add(asset: Asset): Asset {
+    this.#found.set(asset.name, asset);
+    this.#newNames.push(asset.name);
+    this.#count(ASSET_BYTES + CHARACTER_BYTES * asset.name.length);
     return asset;
   }
 
   #sharedId(id: string | undefined): string | undefined {
     if (id === undefined) return undefined;
-    const known = this.#ids.get(id) ?? detach(id);
-    this.#ids.set(known, known);
+    let known = this.#ids.get(id);
+    if (known === undefined) {
+      known = detach(id);
+      this.#ids.set(known, known);
+    }
     return known;
   }
 
   #exchange(old = '', text: string | undefined): string | undefined {
-    const isKept = text === undefined || text.length <= LONG_TEXT || this.#hasSpace();
-    const kept = isKept && text !== undefined ? detach(text) : undefined;
+    const kept = text === undefined ? undefined : detach(keptText(text));
     this.#count(CHARACTER_BYTES * ((kept?.length ?? 0) - old.length));
     return kept;
   }
@@ -310,65 +289,58 @@ export class AssetStates {
   }
 }
 
-/** @param by in the order of `event_time` a late result would belong between earlier ones, so results in a row are not counted */
-function takeResult(check: Check, { passed = false, severity = '' }: Reported, by: By): void {
-  if (by === 'time') {
-    if (check.inARow === 0 || check.passed !== passed) {
-      if (check.inARow > 0) check.before = Object.assign(check.before ?? {}, runOf(check));
-      check.sinceSeq = check.seq;
-      check.sinceMs = check.timeMs;
-      check.inARow = 0;
-    }
-    check.inARow += 1;
-  }
-  check.passed = passed;
-  check.severity = severity;
-}
-
-function merged(mine: Latest | undefined, later: Latest | undefined): Latest | undefined {
-  if (mine !== undefined && later !== undefined) later.count += mine.count;
-  return later ?? mine;
-}
-
-function mergedCheck(mine: Check | undefined, later: Check): Check {
-  if (mine === undefined) return later;
-  // All later results are the same, and the ones before too.
-  if (later.inARow === later.count && later.passed === mine.passed) {
-    later.inARow += mine.inARow;
-    later.sinceSeq = mine.sinceSeq;
-    later.sinceMs = mine.sinceMs;
-    later.before = mine.before;
-  } else if (mine.inARow > 0) later.before = mergedBefore(mine, later);
-  later.count += mine.count;
-  return later;
-}
-
-/** In one literal: an object that is spread into another one takes several times the memory. */
-export function blankCheck(): Check {
+/** @returns an asset without an event */
+export function blankAsset(name: string): Asset {
   return {
-    count: 0,
-    seq: 0,
-    timeMs: 0,
-    eventTime: undefined,
-    happened: '',
-    partition: undefined,
-    dataVersion: undefined,
-    source: undefined,
-    passed: false,
-    severity: '',
-    sinceSeq: 0,
-    sinceMs: 0,
-    inARow: 0,
-    before: undefined,
+    name,
+    seen: 0,
+    aliveMs: 0,
+    aliveSeq: 0,
+    materialization: undefined,
+    observation: undefined,
+    checks: undefined,
+    failing: 0,
+    checksBeyond: 0,
+    partitions: 0,
+    partitionCharacters: 0,
   };
 }
 
+/** @param prefix the first parts of keys; empty for all @returns whether the key of an asset begins with these parts */
+function isUnder(name: string, prefix: string): boolean {
+  return prefix === '' || name === prefix || name.startsWith(`${prefix}${BETWEEN_PARTS}`);
+}
+
+/** @returns a text of at most 256 characters in place of a longer one: its beginning, and a part of its SHA-256 */
+export function keptText(text: string): string {
+  if (text.length <= TEXT_MAX) return text;
+  const end = isHighSurrogate(text.charCodeAt(TEXT_HEAD - 1)) ? TEXT_HEAD - 1 : TEXT_HEAD;
+  return `${text.slice(0, end)}…${createHash('sha256').update(text).digest('hex').slice(0, 16)}`;
+}
+
+function isHighSurrogate(code: number): boolean {
+  return code >= 0xd800 && code < 0xdc00;
+}
+
+const TEXT_MAX = 256;
+const TEXT_HEAD = 200;
+
+/** Yields all places of an asset. */
+function* placesOf({ materialization, observation, checks }: Asset) {
+  for (const latest of [materialization, observation]) if (latest !== undefined) yield latest;
+  for (const check of checks?.values() ?? []) {
+    yield check;
+    for (const kept of [check.whole, check.ended]) if (kept !== undefined) yield kept;
+    yield* check.partitions?.values() ?? [];
+  }
+}
+
 /** Approximate memory of the state of an asset, without its name. */
-function bytesOf({ materialization, observation, checks }: AssetState): number {
-  let bytes = 0;
-  for (const latest of [materialization, observation, ...(checks?.values() ?? [])])
+function bytesOf({ materialization, observation, checks, partitions, partitionCharacters }: Asset): number {
+  let bytes = SLOT_BYTES * partitions + CHARACTER_BYTES * partitionCharacters;
+  for (const latest of [materialization, observation])
     if (latest !== undefined) bytes += LATEST_BYTES + bytesOfTexts(latest);
-  for (const checkName of checks?.keys() ?? []) bytes += CHECK_BYTES + CHARACTER_BYTES * checkName.length;
+  for (const [name, check] of checks ?? []) bytes += CHECK_BYTES + CHARACTER_BYTES * name.length + bytesOfTexts(check);
   return bytes;
 }
 
@@ -377,35 +349,14 @@ function bytesOfTexts({ partition = '', dataVersion = '', eventTime = '' }: Late
   return CHARACTER_BYTES * (partition.length + dataVersion.length + eventTime.length);
 }
 
-/** Measured with 100,000 assets on Node 20. A character takes one byte or two. */
-const ASSET_BYTES = 150;
-const LATEST_BYTES = 138;
-const CHECK_BYTES = 210;
+/** Measured with 100,000 assets on Node 20. A character takes one byte or two. A check has a slot without a partition. */
+const ASSET_BYTES = 200;
+const LATEST_BYTES = 130;
+const CHECK_BYTES = 480;
+const SLOT_BYTES = 210;
 const CHARACTER_BYTES = 2;
-/** A longer partition or data version is left out while the memory is used up. */
-const LONG_TEXT = 256;
 /** So many names are sorted at a time. */
 const NEW_NAMES_MAX = 4_096;
-
-export const NONE: Latest = {
-  count: 0,
-  seq: 0,
-  timeMs: 0,
-  eventTime: undefined,
-  happened: '',
-  partition: undefined,
-  dataVersion: undefined,
-  source: undefined,
-};
-
-/** @returns what an event in the form of a line says of its asset */
-export function reportedIn(event: Recorded): Reported {
-  const { type, asset_key, partition, check_name, passed, severity, tags, event_time: eventTime, from } = event;
-  const key = asset_key.join(BETWEEN_PARTS);
-  const checkName = type === 'AssetCheckEvaluation' ? (check_name ?? '') : undefined;
-  const [dataVersion, source] = [tags?.data_version, from?.[0]];
-  return { type, key, partition, checkName, passed, severity, dataVersion, eventTime, source };
-}
 
 /** @returns when the latest event was recorded: `2026-11-20T15:19:45.266Z` */
 export function recordedAt({ timeMs }: Latest): string {
@@ -413,7 +364,7 @@ export function recordedAt({ timeMs }: Latest): string {
 }
 
 /** @returns the parts of the asset's key: `['warehouse', 'orders']` */
-export function keyOf({ name }: Asset): readonly string[] {
+export function keyOf({ name }: Pick<Asset, 'name'>): readonly string[] {
   const [key = ''] = name.split(BEFORE_DEPLOYMENT, 1);
   return key.split(BETWEEN_PARTS);
 }
@@ -433,45 +384,32 @@ export function checksOf({ checks = new Map() }: Asset): [string, Check][] {
   return [...checks].sort(([a], [b]) => (a < b ? -1 : 1));
 }
 
-/** @returns the names of the checks whose latest result is a failure */
-export function failingOf(asset: Asset): string[] {
-  return checksOf(asset)
-    .filter(([, { passed }]) => !passed)
-    .map(([name]) => name);
-}
-
-/** @returns whether the latest result of any check is a failure */
-function isFailing({ checks }: Asset): boolean {
-  for (const { passed } of checks?.values() ?? []) if (!passed) return true;
-  return false;
+/** @returns the failing checks with their names, in the order of the names */
+export function failingOf(asset: Asset): [string, Check][] {
+  return asset.failing === 0 ? [] : checksOf(asset).filter(([, check]) => isFailing(check));
 }
 
 /** @returns the latest result of any check, with the count of the results of all checks; undefined without checks */
 export function latestCheck(asset: Asset): Latest | undefined {
-  const checks = checksOf(asset).map(([, check]) => check);
+  const checks = [...(asset.checks?.values() ?? [])];
   if (checks.length === 0) return undefined;
   return { ...newestOf(checks), count: checks.reduce((sum, { count }) => sum + count, 0) };
 }
 
 /** @returns the latest event of an asset, of any kind */
-export function latestEvent({ materialization, observation, checks }: AssetState): Latest {
+export function latestEvent({ materialization, observation, checks }: Asset): Latest {
   return newestOf([materialization, observation, ...(checks?.values() ?? [])].filter((one) => one !== undefined));
 }
 
-/** Whether the latest event of an asset was recorded at a time in ms since 1970 or before; by `event_time`, whether it happened then. */
-export function isStale(asset: AssetState, ms: number): boolean {
-  const { happened, timeMs } = latestEvent(asset);
-  return (happened === '' ? timeMs : Date.parse(`${happened}Z`)) <= ms;
-}
-
-/** Which assets are asked for: those that are failing, and those that are stale since that time in milliseconds. */
+/** Which assets are asked for: those with a failing check, and those that are silent for so many ms. */
 export interface AssetTest {
   readonly failing: boolean | undefined;
   readonly staleMs: number | undefined;
 }
 
-export function isAskedFor(asset: Asset, { failing, staleMs }: AssetTest): boolean {
-  return (!failing || isFailing(asset)) && (staleMs === undefined || isStale(asset, staleMs));
+export function isAskedFor({ failing, aliveMs }: Asset, asked: AssetTest, nowMs: number): boolean {
+  if (asked.failing && failing === 0) return false;
+  return asked.staleMs === undefined || silentMs(aliveMs, nowMs) >= asked.staleMs;
 }
 
 /** @returns the assets in arrays of at most 1,000: so many are formatted and printed at a time */
@@ -488,11 +426,9 @@ export function* pagesOf(assets: Iterable<Asset>): Generator<readonly Asset[]> {
 
 const PAGE_ASSETS = 1_000;
 
-/** @param all at least one */
+/** @param all at least one @returns the one that happened last; of one time, the one that arrived last */
 function newestOf(all: readonly Latest[]): Latest {
-  return all.reduce((newest, one) => (isLater(one, newest) ? one : newest));
-}
-
-function isLater(one: Latest, other: Latest): boolean {
-  return one.happened === other.happened ? one.seq > other.seq : one.happened > other.happened;
+  return all.reduce((newest, one) =>
+    one.at > newest.at || (one.at === newest.at && one.seq > newest.seq) ? one : newest,
+  );
 }

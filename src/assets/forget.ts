@@ -1,7 +1,8 @@
 /** Which assets `assetlog assets forget` ends the state of. */
 
 import { hasPrefix } from '../event/asset-key.ts';
-import { type Asset, isStale, keyOf } from './asset-state.ts';
+import { type Asset, keyOf } from './asset-state.ts';
+import { silentMs } from './place.ts';
 
 /** What is to be forgotten: one asset, or those under a key that had no event for a time. */
 export type Forget =
@@ -17,5 +18,6 @@ export function forgetTest(forget: Forget): IsForgotten {
     return (asset) => keyOf(asset).length === key.length && hasPrefix(keyOf(asset), key);
   }
   const { key_prefix, before_ms } = forget;
-  return (asset) => hasPrefix(keyOf(asset), key_prefix) && isStale(asset, before_ms);
+  const nowMs = Date.now();
+  return (asset) => hasPrefix(keyOf(asset), key_prefix) && silentMs(asset.aliveMs, nowMs) >= nowMs - before_ms;
 }

@@ -2,9 +2,10 @@
  * The state of the assets of one journal in the memory of a service. One state answers `/assets` and the page, and keeps the ages of
  * `--watch-asset`; its file is what the command reads beside the service, and the next start.
  *
- * - It follows the journal. An event is taken after its sync, from the members at hand: nothing is read back.
- * - When the journal is opened, the file and the lines after it are read in turns. Events recorded during this reading go into a
- *   separate state, which is added at the end: the reading has a fixed end, however many reports arrive.
+ * - It follows the journal. A batch is taken after its sync, from the members at hand, if the state has all events before it.
+ * - Otherwise the state is behind, as at a start, and reads the file and the lines after it. It reads in turns, and for each byte that
+ *   is recorded meanwhile two bytes without a turn, so that it arrives however many reports arrive. The last batches are kept until
+ *   the reading has come to them, so that it has an end.
  * - Appends and replies never wait for the file. Retention does, until the file has what is removed, or the journal has closed
  *   another segment; if it cannot be written, retention removes all the same, and the file is written later.
  * - The lock of the journal protects the file: it is written only while the journal is open, and last before its clean stop.
@@ -14,7 +15,7 @@
 import type { Limits } from '../config/limits.ts';
 import { type Disk, describe, type ReadableDisk } from '../journal/disk.ts';
 import type { Committed, Follower } from '../journal/follower.ts';
-import { hex, type LineMark } from '../journal/line/record.ts';
+import { hex } from '../journal/line/record.ts';
 import { readReported } from '../journal/line/reported.ts';
 import { type Line, type Remark, sizeOf } from '../journal/look/reading.ts';
 import type { Progress } from '../journal/progress.ts';
@@ -23,13 +24,16 @@ import { Mutex } from '../waiting/mutex.ts';
 import { Waiters } from '../waiting/waiters.ts';
 import type { AssetStates } from './asset-state.ts';
 import type { IsForgotten } from './forget.ts';
-import { contentsIn, foldLines, isOfJournal, loadKept, noteUnseen } from './kept.ts';
+import { contentsIn, foldLines, isOfJournal, loadKept, noteUnseen, passUnseen } from './kept.ts';
 import { isSaved, type Kept, type Saved, writeState } from './state-file.ts';
 
 /** A journal of the service, for reading. */
 export interface FoldedJournal {
-  /** @returns its disk, on which each chunk of a file waits for its turn */
-  diskFor(options: { readonly signal?: AbortSignal | undefined }): ReadableDisk;
+  /**
+   * @param mayReadNow whether a chunk of so many bytes waits for no turn
+   * @returns its disk, on which each other chunk of a file waits for its turn
+   */
+  diskFor(options: { readonly signal: AbortSignal; readonly mayReadNow: (bytes: number) => boolean }): ReadableDisk;
   progress(): Progress;
   remarks(): (remark: Remark) => void;
 }
@@ -50,14 +54,12 @@ type Reading =
   /** Nothing is in memory, and the next request reads it. `problem` is why the last reading failed. */
   | { readonly kind: 'none'; readonly problem?: Error }
   | {
-      readonly kind: 'folding';
+      readonly kind: 'behind';
       /** Undefined until the file was read. */
       kept: Kept | undefined;
       /** Whether it continues with a state that was in memory. */
       readonly isContinued: boolean;
-      /** The events after `untilSeq`, and the last one; undefined while the journal is not open. */
-      readonly fresh: { readonly states: AssetStates; end: LineMark | undefined } | undefined;
-      /** The last event that is read; infinite while the journal is not open. */
+      /** The last event that is read while the journal is not open. */
       readonly untilSeq: number;
       /** Ends the reading for good. */
       readonly ending: AbortController;
@@ -78,7 +80,11 @@ export class JournalAssets implements Follower {
   #isClosing = false;
   /** Retention waits: what is read continues without turns. */
   #isUrgent = false;
-  #changeTurns = () => {};
+  /** Bytes that may be read without a turn. */
+  #creditBytes = 0;
+  /** The last batches in a row that were recorded while the state was behind. */
+  #waiting: Committed[] = [];
+  #waitingBytes = 0;
   /** The file that was read or written last; undefined if there is none that fits. */
   #saved: Saved | undefined;
   /** Whether assets were forgotten since. */
@@ -96,7 +102,7 @@ export class JournalAssets implements Follower {
 
   /** Whether its journal is open, or a state is being read: then it must stay in memory. */
   get isBusy(): boolean {
-    return this.#isOpen || this.#reading.kind === 'folding';
+    return this.#isOpen || this.#reading.kind === 'behind';
   }
 
   /** Approximate memory in bytes. */
@@ -104,8 +110,8 @@ export class JournalAssets implements Follower {
     return this.#kept?.states.bytes ?? 0;
   }
 
-  get #isFolding(): boolean {
-    return this.#reading.kind === 'folding' && !this.#reading.ending.signal.aborted;
+  get #isBehind(): boolean {
+    return this.#reading.kind === 'behind' && !this.#reading.ending.signal.aborted;
   }
 
   /** The state as far as it was read; undefined if nothing was. */
@@ -121,7 +127,7 @@ export class JournalAssets implements Follower {
   /** The same, and while the journal is opened again the state before; undefined until all of it was read once. */
   get lastKnown(): Kept | undefined {
     const reading = this.#reading;
-    return reading.kind === 'folding' && !reading.isContinued ? undefined : this.#kept;
+    return reading.kind === 'behind' && !reading.isContinued ? undefined : this.#kept;
   }
 
   /** Whether `current` is known to be the state of its journal. */
@@ -143,7 +149,7 @@ export class JournalAssets implements Follower {
     if (this.#reading.kind === 'current' && !this.#isOpen)
       this.#begin(this.#reading.kept); // its file might have changed
     else if (this.#reading.kind === 'none') this.#begin(undefined);
-    while (this.#isFolding && !signal.aborted) await this.#advanced.wait(signal);
+    while (this.#isBehind && !signal.aborted) await this.#advanced.wait(signal);
     if (this.#reading.kind === 'none')
       throw this.#reading.problem ?? new Error('the state of the assets cannot be read');
   }
@@ -152,6 +158,7 @@ export class JournalAssets implements Follower {
   drop(): void {
     this.#kept?.states.drop();
     this.#reading = { kind: 'none' };
+    this.#dropWaiting();
   }
 
   /** Ends what is being read, and waits for no turn any more: none comes while the service stops. */
@@ -159,31 +166,50 @@ export class JournalAssets implements Follower {
     this.#isClosing = true;
     this.#hurried.wake();
     clearTimeout(this.#retry);
-    if (this.#reading.kind === 'folding') this.#reading.ending.abort();
+    if (this.#reading.kind === 'behind') this.#reading.ending.abort();
     this.#advanced.wake();
   }
 
-  readonly opened = (lastSeq: number): void => {
+  readonly opened = (): void => {
     this.#isOpen = true;
     this.#isClosing = false;
     this.#isLocked = true;
-    this.#begin(this.current, lastSeq);
+    this.#begin(this.current);
   };
 
-  readonly committed = ({ lines, time, before, after }: Committed): void => {
-    const reading = this.#reading;
-    if (reading.kind === 'none' || lines.length === 0) return; // the next reading reads these lines
-    const states = reading.kind === 'current' ? reading.kept.states : reading.fresh?.states;
-    if (states === undefined) return;
-    const timeMs = time.getTime();
-    const firstSeq = before.chain.seq;
-    for (let index = 0; index < lines.length; index += 1)
-      states.take(firstSeq + index, timeMs, readReported(lines[index]!));
-    const end = { seq: after.chain.seq - 1, id: after.lastId!, crc: hex(after.chain.crc) };
-    this.#grownBytes += after.bytes - before.bytes;
-    if (reading.kind === 'folding') reading.fresh!.end = end;
-    else advance(reading.kept, end);
+  readonly committed = (batch: Committed): void => {
+    const kept = this.#kept;
+    if (kept === undefined || batch.lines.length === 0) return; // the next reading reads these lines
+    const bytes = batch.after.bytes - batch.before.bytes;
+    this.#grownBytes += bytes;
+    if (kept.seq === batch.before.chain.seq - 1) take(kept, batch);
+    else this.#wait(batch, bytes);
   };
+
+  /** Keeps a batch that the reading has not come to. */
+  #wait(batch: Committed, bytes: number): void {
+    this.#creditBytes += CREDIT_FACTOR * bytes;
+    if (this.#waitingBytes + bytes > this.#options.limits.assetsWaitBytes) this.#dropWaiting();
+    this.#waiting.push(batch);
+    this.#waitingBytes += bytes;
+  }
+
+  /** They are read from the journal. */
+  #dropWaiting(): void {
+    this.#waiting = [];
+    this.#waitingBytes = 0;
+  }
+
+  /** Takes the batches that the reading has come to. @returns whether the state has all durable events */
+  #catchUp(kept: Kept): boolean {
+    for (const batch of this.#waiting) if (batch.before.chain.seq <= kept.seq + 1) take(kept, batch);
+    const isCurrent = !this.#isOpen || kept.seq >= this.#durableSeq();
+    if (isCurrent) {
+      this.#dropWaiting();
+      this.#creditBytes = 0;
+    }
+    return isCurrent;
+  }
 
   readonly rotated = (): void => {
     this.#rotations.wake();
@@ -195,8 +221,7 @@ export class JournalAssets implements Follower {
     if (this.#reading.kind === 'none') this.#begin(undefined, this.#isOpen ? undefined : lastSeq);
     this.#isLocked = true;
     this.#isUrgent = true;
-    this.#changeTurns();
-    while (this.#isFolding && (this.lastSeq ?? -1) < lastSeq) await this.#advanced.wait();
+    while (this.#isBehind && (this.lastSeq ?? -1) < lastSeq) await this.#advanced.wait();
     this.#isUrgent = false;
     // A disk that fills up in the time of a few writes must not wait for the file.
     if ((this.#saved?.seq ?? -1) < lastSeq) await Promise.race([this.#save(), this.#rotations.wait()]);
@@ -208,7 +233,7 @@ export class JournalAssets implements Follower {
     await this.#save();
     this.#isOpen = false;
     this.#isLocked = false;
-    if (this.#reading.kind === 'folding') this.drop();
+    if (this.#reading.kind === 'behind') this.drop();
   };
 
   /**
@@ -231,24 +256,21 @@ export class JournalAssets implements Follower {
   /**
    * Reads the state, after what is being read now.
    * @param kept continues with a state in memory
-   * @param lastSeq of a journal that is open
+   * @param untilSeq the last event that is read of a journal that is not open
    */
-  #begin(kept: Kept | undefined, lastSeq = this.#durableSeq()): void {
-    if (this.#reading.kind === 'folding') this.#reading.ending.abort();
+  #begin(kept: Kept | undefined, untilSeq = Number.POSITIVE_INFINITY): void {
+    if (this.#reading.kind === 'behind') this.#reading.ending.abort();
     else if (kept === undefined) this.drop();
-    const fresh = this.#isOpen ? { states: this.#options.newStates(), end: undefined } : undefined;
     const ending = new AbortController();
-    const isContinued = kept !== undefined;
-    const reading: Reading = { kind: 'folding', kept, isContinued, fresh, untilSeq: lastSeq, ending };
+    const reading: Reading = { kind: 'behind', kept, isContinued: kept !== undefined, untilSeq, ending };
     this.#reading = reading;
     void this.#readings.run(async () => {
-      const problem = await this.#fold(reading).catch((error: Error) => error);
+      const problem = await this.#readOn(reading).catch((error: Error) => error);
       if (this.#reading === reading && problem !== undefined && !ending.signal.aborted) {
         this.#options.notices.warn('the state of the assets could not be read', { problem: problem.message });
         this.#reading = { kind: 'none', problem };
       }
       if (this.#kept !== reading.kept) reading.kept?.states.drop();
-      fresh?.states.drop();
       this.#advanced.wake();
     });
   }
@@ -259,8 +281,8 @@ export class JournalAssets implements Follower {
     return nextSeq === undefined ? Number.POSITIVE_INFINITY : nextSeq - 1;
   }
 
-  async #fold(reading: Extract<Reading, { kind: 'folding' }>): Promise<void> {
-    const { disk, journal, newStates, notices, limits } = this.#options;
+  async #readOn(reading: Extract<Reading, { kind: 'behind' }>): Promise<void> {
+    const { disk, newStates, notices, limits } = this.#options;
     const loading = { disk, newStates, notices, limits };
     if (!(await this.#isStillSaved(reading.kept))) {
       reading.kept?.states.drop();
@@ -272,43 +294,45 @@ export class JournalAssets implements Follower {
     }
     const kept = reading.kept!;
     const beganSeq = kept.seq;
-    const remarks = journal.remarks();
-    const { untilSeq, ending } = reading;
-    for (let isDone = false; !isDone && !ending.signal.aborted; ) {
-      const changed = new AbortController();
-      const signal = AbortSignal.any([ending.signal, changed.signal]);
-      const isUrgent = this.#isUrgent;
-      this.#changeTurns = () => changed.abort();
-      const onLines = (lines: readonly Line[]) => {
-        this.#grownBytes += sizeOf(lines);
-        this.#advanced.wake();
-        if (isUrgent && !this.#isUrgent) changed.abort();
-      };
-      const inTurns = isUrgent ? disk : journal.diskFor({ signal });
-      const folding = {
-        disk: inTurns,
-        progress: journal.progress(),
-        limits,
-        untilSeq,
-        signal,
-        onRemark: remarks,
-        onLines,
-      };
-      await foldLines(kept, folding).catch((error: Error) => {
-        if (!signal.aborted) throw error;
-      });
-      isDone = !signal.aborted;
-    }
-    if (ending.signal.aborted) return;
-    noteUnseen(loading, kept, await contentsIn(disk));
-    if (reading.fresh !== undefined) {
-      kept.states.absorb(reading.fresh.states);
-      if (reading.fresh.end !== undefined) advance(kept, reading.fresh.end);
+    const { signal } = reading.ending;
+    for (let isCurrent = false; !isCurrent; isCurrent = this.#catchUp(kept)) {
+      const [fromSeq, untilSeq] = [kept.seq, Math.min(reading.untilSeq, this.#durableSeq())];
+      await this.#readLines(kept, untilSeq, signal);
+      if (signal.aborted) return;
+      noteUnseen(loading, kept, await contentsIn(disk));
+      if (this.#isOpen && kept.seq === fromSeq && fromSeq < untilSeq)
+        passUnseen(kept, { first: fromSeq + 1, last: untilSeq });
     }
     this.#reading = { kind: 'current', kept };
     if (kept.seq > beganSeq)
       notices.debug('the state of the assets was read', { from_seq: beganSeq + 1, last_seq: kept.seq });
     if (this.#isOpen && this.#grownBytes >= limits.assetsSaveBytes) void this.#save();
+  }
+
+  /** Takes the lines up to `untilSeq`. @throws the error of a system call */
+  async #readLines(kept: Kept, untilSeq: number, signal: AbortSignal): Promise<void> {
+    const { journal, limits } = this.#options;
+    const mayReadNow = (bytes: number): boolean => {
+      if (this.#isUrgent) return true;
+      if (this.#creditBytes <= 0) return false;
+      this.#creditBytes -= bytes;
+      return true;
+    };
+    const folding = {
+      disk: journal.diskFor({ signal, mayReadNow }),
+      progress: journal.progress(),
+      limits,
+      untilSeq,
+      signal,
+      onRemark: journal.remarks(),
+      onLines: (lines: readonly Line[]) => {
+        this.#grownBytes += sizeOf(lines);
+        this.#advanced.wake();
+      },
+    };
+    await foldLines(kept, folding).catch((error: Error) => {
+      if (!signal.aborted) throw error;
+    });
   }
 
   /** Whether a state in memory is the one of the journal and of its file. */
@@ -363,7 +387,17 @@ export class JournalAssets implements Follower {
   }
 }
 
-function advance(kept: Kept, end: LineMark): void {
-  kept.seq = end.seq;
-  kept.end = end;
+/** Takes the events of a batch that the state does not have. */
+function take(kept: Kept, { lines, time, before, after }: Committed): void {
+  const timeMs = time.getTime();
+  const firstSeq = before.chain.seq;
+  for (let index = Math.max(0, kept.seq + 1 - firstSeq); index < lines.length; index += 1)
+    kept.states.take(firstSeq + index, timeMs, readReported(lines[index]!));
+  const seq = after.chain.seq - 1;
+  if (seq <= kept.seq) return;
+  kept.seq = seq;
+  kept.end = { seq, id: after.lastId!, crc: hex(after.chain.crc) };
 }
+
+/** Bytes that are read without a turn for each byte that is recorded while the state is behind. */
+const CREDIT_FACTOR = 2;

@@ -26,7 +26,7 @@ export interface Loading {
 /** How a command reads the state of a folder: a service logs what is wrong with the file. */
 export function loadingOf(disk: ReadableDisk, limits: Limits): Loading {
   const notices = createNotices('error', false, () => {});
-  return { disk, limits, notices, newStates: () => new AssetStates({ by: 'time' }) };
+  return { disk, limits, notices, newStates: () => new AssetStates({ limits }) };
 }
 
 /**
@@ -46,6 +46,8 @@ export async function loadKept(loading: Loading): Promise<{ readonly kept: Kept;
   const contents = contentsOf(names);
   if (found !== undefined && (await isOfJournal(loading, found.kept.end, contents))) {
     noteUnseen(loading, found.kept, contents);
+    if (found.broken > 0)
+      notices.warn('the state of some assets is broken; it begins with their next events', { assets: found.broken });
     return found;
   }
   states.drop();
@@ -115,7 +117,8 @@ export function noteUnseen({ notices }: Pick<Loading, 'notices'>, kept: Kept, { 
   if (kept.end.seq < clearedSeq) kept.end = { seq: clearedSeq, id: '', crc: '' };
 }
 
-function passUnseen(kept: Kept, range: GoneRange): void {
+/** Names events that the state will never have: their lines are gone. */
+export function passUnseen(kept: Kept, range: GoneRange): void {
   kept.unseen = [...kept.unseen, range].slice(-UNSEEN_MAX);
   kept.seq = range.last;
 }

@@ -3,28 +3,31 @@
  * that what retention removes stays in the state.
  *
  *     file = head asset… end                          (JSON lines)
- *     head = {"format":1,"seq":…,"since_seq":…,"unseen":[[4,6]],"refused":0}
- *     asset = as in the reply of GET /assets, in the order of the keys; of a check also `before`, the results in a row before
- *     end  = {"assets":…,"seq":…,"id":"…","line_crc":"…","crc":"…"}
+ *     head = {"format":2,"seq":…,"since_seq":…,"unseen":[[4,6]],"refused":0,"left_out":[["a"]],"crc":"…"}
+ *     asset = see `asset-line.ts`, in the order of the keys
+ *     end  = {"assets":…,"seq":…,"id":"…","line_crc":"…","file_crc":"…","crc":"…"}
+ *
+ * The `crc` of each line is the CRC-32 of its bytes before that member, `file_crc` that of all lines before the end. A broken line
+ * costs its asset only. The file is written to another name, synced and renamed, so after a crash it is complete, or the one before.
  *
  * Events may be recorded while the assets are written. The file has all events up to the `seq` of its head, and of some assets
- * later events too, but none after the line that its end names. A reader takes the lines after the head once more: each latest
- * event in it has its seq, so that no event counts twice.
+ * later events too, but none after the line that its end names. A reader takes the lines after the head once more: an asset has the
+ * seq that it has seen, so that no event counts twice.
  *
- * `crc` is the CRC-32 of all bytes before its member. The file is written to another name, synced and renamed, so after a crash it
- * is complete, or the one before.
+ * Format 1, of 0.3, has a crc in its end only, over all bytes before it. It is read once.
  */
 
 import { crc32 } from 'node:zlib';
 import type { Limits } from '../config/limits.ts';
+import { BETWEEN_PARTS } from '../event/asset-key.ts';
 import type { Disk, ReadableDisk } from '../journal/disk.ts';
 import { unlessAbsent } from '../journal/disk.ts';
 import { readBytes, replaceDurably } from '../journal/file-io.ts';
 import { forEachLine } from '../journal/line/lines.ts';
-import type { LineMark } from '../journal/line/record.ts';
+import { hex, type LineMark } from '../journal/line/record.ts';
 import { isSealed, sealed } from '../journal/sealed.ts';
 import { type GoneRange, STATE_FILE } from '../journal/segments.ts';
-import { type AssetJson, assetOf, savedJson } from './asset-json.ts';
+import { type AssetLine, assetOfLine, assetOfOldLine, lineTexts, type OldAssetLine } from './asset-line.ts';
 import type { AssetStates } from './asset-state.ts';
 
 /** The state of the assets of a journal. */
@@ -74,69 +77,120 @@ export async function writeState(disk: Disk, kept: Kept, pause: () => Promise<vo
 function* encoded(kept: Kept): Generator<Buffer> {
   const { states, seq: headSeq, sinceSeq: since_seq } = kept;
   const unseen = kept.unseen.map(({ first, last }) => [first, last]);
-  const head = { format: FORMAT, seq: headSeq, since_seq, unseen, refused: states.refused };
-  let text = `${JSON.stringify(head)}\n`;
-  let crc = 0;
+  const left_out = [...states.leftOut].map((name) => name.split(BETWEEN_PARTS));
+  const head = { format: FORMAT, seq: headSeq, since_seq, unseen, refused: states.refused, left_out };
+  let text = `${sealed(JSON.stringify(head).slice(0, -1))}\n`;
+  let fileCrc = 0;
   let assets = 0;
-  for (const asset of states.inOrder()) {
-    text += `${JSON.stringify(savedJson(asset))}\n`;
-    assets += 1;
-    if (text.length < PART_CHARACTERS) continue;
+  const encode = (): Buffer => {
     const part = Buffer.from(text);
-    crc = crc32(part, crc);
-    yield part;
+    fileCrc = crc32(part, fileCrc);
     text = '';
+    return part;
+  };
+  for (const asset of states.inOrder()) {
+    let lineCrc = 0;
+    for (const part of lineTexts(asset)) {
+      lineCrc = crc32(part, lineCrc);
+      text += part;
+      if (text.length >= PART_CHARACTERS) yield encode();
+    }
+    text += `${sealed('', lineCrc)}\n`;
+    assets += 1;
   }
+  yield encode();
   const { seq, id, crc: line_crc } = kept.end;
-  text += JSON.stringify({ assets, seq, id, line_crc }).slice(0, -1);
-  yield Buffer.from(`${sealed(text, crc)}\n`);
+  const end = { assets, seq, id, line_crc, file_crc: hex(fileCrc) };
+  yield Buffer.from(`${sealed(JSON.stringify(end).slice(0, -1))}\n`);
 }
 
 /**
  * Reads the file.
  * @param states gets the assets
- * @returns undefined if there is no such file, or it is not whole; then the states are of no use
+ * @returns undefined if there is no such file, or it is not whole; then the states are of no use. `broken` is the number of assets
+ *   whose line is broken
  * @throws the error of a system call
  */
 export async function readState(
   disk: ReadableDisk,
   states: AssetStates,
   { assetLineBytesMax }: Limits,
-): Promise<{ readonly kept: Kept; readonly saved: Saved } | undefined> {
-  const found: { head?: Head; end?: End } = {};
-  let [crc, bytes, assets] = [0, 0, 0];
-  const take = (chunk: Buffer, start: number, lineEnd: number) => {
-    const text = chunk.toString('utf8', start, lineEnd);
-    const json = JSON.parse(text);
-    if (found.head === undefined) found.head = json as Head;
-    else if (json.asset_key === undefined) {
-      found.end = { ...json, isWhole: isSealed(text, crc) };
-    } else {
-      states.put(assetOf(json as AssetJson));
-      assets += 1;
-    }
-    crc = crc32('\n', crc32(chunk.subarray(start, lineEnd), crc));
-    bytes += lineEnd - start + 1;
-  };
+): Promise<{ readonly kept: Kept; readonly saved: Saved; readonly broken: number } | undefined> {
+  const reader = new FileReader(states);
   try {
-    await forEachLine(untilHole(disk.read(STATE_FILE)), assetLineBytesMax, take);
+    await forEachLine(untilHole(disk.read(STATE_FILE)), assetLineBytesMax, (bytes, start, end) =>
+      reader.take(bytes, start, end),
+    );
   } catch (error) {
-    if (!(error instanceof SyntaxError || error instanceof TypeError)) return unlessAbsent(undefined)(error as Error);
+    if (!(error instanceof SyntaxError)) return unlessAbsent(undefined)(error as Error);
   }
-  const { head, end } = found;
-  if (head?.format !== FORMAT || end?.isWhole !== true || end.assets !== assets) return undefined;
-  states.refused = head.refused;
-  states.beginWatch();
-  return {
-    kept: {
-      states,
-      seq: head.seq,
-      end: { seq: end.seq, id: end.id, crc: end.line_crc },
-      sinceSeq: head.since_seq,
-      unseen: head.unseen.map(([first, last]) => ({ first, last })),
-    },
-    saved: { seq: head.seq, bytes, crc: end.crc },
-  };
+  return reader.result();
+}
+
+/** Takes the lines of a file one by one. */
+class FileReader {
+  readonly #states: AssetStates;
+  #head: Head | undefined;
+  #end: End | undefined;
+  #assets = 0;
+  #broken = 0;
+  /** Of the lines so far. */
+  #crc = 0;
+  #bytes = 0;
+
+  constructor(states: AssetStates) {
+    this.#states = states;
+  }
+
+  /** @throws SyntaxError if the head is not whole: what follows is of no use */
+  take(bytes: Buffer, start: number, lineEnd: number): void {
+    const text = bytes.toString('utf8', start, lineEnd);
+    this.#bytes += lineEnd - start + 1;
+    if (this.#head === undefined) this.#head = headIn(text);
+    else if (this.#end !== undefined)
+      this.#end = undefined; // a line after the end
+    else this.#takeLine(text);
+    this.#crc = crc32('\n', crc32(bytes.subarray(start, lineEnd), this.#crc));
+  }
+
+  #takeLine(text: string): void {
+    const isOld = this.#head!.format === OLD_FORMAT;
+    if (text.startsWith('{"assets":')) {
+      if (isSealed(text, isOld ? this.#crc : 0)) this.#end = JSON.parse(text) as End;
+    } else if (isOld) this.#put(() => assetOfOldLine(JSON.parse(text) as OldAssetLine));
+    else if (isSealed(text)) this.#put(() => assetOfLine(JSON.parse(text) as AssetLine));
+    else this.#broken += 1;
+  }
+
+  /** A line whose members have other forms was not written by this program. */
+  #put(read: () => Parameters<AssetStates['put']>[0]): void {
+    try {
+      this.#states.put(read());
+      this.#assets += 1;
+    } catch {
+      this.#broken += 1;
+    }
+  }
+
+  result(): { readonly kept: Kept; readonly saved: Saved; readonly broken: number } | undefined {
+    const [head, end, broken] = [this.#head, this.#end, this.#broken];
+    if (head === undefined || end === undefined || end.assets !== this.#assets + broken) return undefined;
+    if (head.format === OLD_FORMAT && broken > 0) return undefined;
+    const states = this.#states;
+    states.refused = head.refused;
+    for (const parts of head.left_out ?? []) states.leftOut.add(parts.join(BETWEEN_PARTS));
+    const mark = { seq: end.seq, id: end.id, crc: end.line_crc };
+    const unseen = head.unseen.map(([first, last]) => ({ first, last }));
+    const kept = { states, seq: head.seq, end: mark, sinceSeq: head.since_seq, unseen };
+    return { kept, saved: { seq: head.seq, bytes: this.#bytes, crc: end.crc }, broken };
+  }
+}
+
+/** @throws SyntaxError if it is not the whole head of a format that is read */
+function headIn(text: string): Head {
+  const head = JSON.parse(text) as Head;
+  if (head?.format === OLD_FORMAT || (head?.format === FORMAT && isSealed(text))) return head;
+  throw new SyntaxError();
 }
 
 /** JSON has no zero byte, and a hole of a sparse file, which can be larger than any disk, has nothing else. @throws SyntaxError */
@@ -168,6 +222,8 @@ interface Head {
   readonly since_seq: number;
   readonly unseen: readonly (readonly [first: number, last: number])[];
   readonly refused: number;
+  /** The watched keys under which assets were left out. */
+  readonly left_out?: readonly (readonly string[])[];
 }
 
 interface End {
@@ -176,12 +232,11 @@ interface End {
   readonly id: string;
   readonly line_crc: string;
   readonly crc: string;
-  /** Whether the crc is that of the bytes before it. */
-  readonly isWhole: boolean;
 }
 
 /** A program that finds another number does not read the file. */
-const FORMAT = 1;
+const FORMAT = 2;
+const OLD_FORMAT = 1;
 /** The crc and what follows it. */
 const END_BYTES = '00000000"}\n'.length;
 /** Characters that are encoded and written at a time. */

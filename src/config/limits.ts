@@ -223,19 +223,34 @@ export const limits = {
   streamStallMs: 30_000,
   /** Assets in one reply of `GET /assets`. */
   readAssetsMax: 1_000,
-  /** Memory for the state of assets, of all journals together, in bytes: about 200,000 assets with two checks each. */
+  /** Memory for the state of assets, of all journals together, in bytes: about 140,000 assets with two checks each. */
   assetBytesMax: 192 * MIB,
+  /** Checks of an asset, partitions of all its checks, and failing partitions of one check, that the state has. */
+  assetChecksMax: 1_000,
+  assetPartitionsMax: 1_000,
+  failedPartitionsMax: 100,
   /** How long a request waits while the state of the assets is read; after that it gets 503. */
   assetsWaitMs: 5_000,
-  /** Interval at which stale assets are searched for, and assets that a hook gets until they have an event again. */
+  /** The shortest time between two searches for stale assets. */
   staleCheckMs: 10_000,
-  staleMax: 1_000,
+  /** Alarms of a hook that have not ended, and the bytes of their names. */
+  alarmsMax: 1_000,
+  alarmBytesMax: 4 * MIB,
+  /** The shortest time between two looks of a hook at what fails, while there are events. */
+  alarmLookMs: 1_000,
+  /** A hook hears of a difference once it has held for this time, and of the same alarm again after the pause at the earliest. */
+  alarmHeldMs: 10_000,
+  alarmPauseMs: 300_000,
+  /** Nothing becomes stale for this time after a start, a move of the clock or a stop: devices deliver what they have first. */
+  alarmGraceMs: 900_000,
   /** Keys of `--watch-asset`. */
   watchedKeysMax: 20,
   /** How long `/metrics` waits for the state of these keys. */
   watchWaitMs: 1_000,
   /** Bytes of lines that a start reads for the state of the assets before it writes the state at once: see `segmentBytes`. */
   assetsSaveBytes: 16 * MIB,
+  /** Bytes of lines that are kept until a state that is behind has come to them. */
+  assetsWaitBytes: 1 * MIB,
   /** Interval of attempts to write the state of the assets, after a failure. */
   assetsSaveMs: 10_000,
   /** Greatest value of `--last`: its search keeps the seq of each of these events in memory. */

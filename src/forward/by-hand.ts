@@ -8,12 +8,19 @@ import { Cursor, type CursorState, type CursorValue, readCursor } from './ledger
 import { skipped } from './ledger/letter.ts';
 import { DeadLetters } from './ledger/letters.ts';
 import { openIn } from './pipe/retry.ts';
-import { readPipeState } from './pipe/status.ts';
+import { isOfAlarms, readPipeState } from './pipe/status.ts';
 import type { SeqRange } from './position.ts';
 import { readSource, replaceSource } from './source.ts';
 
 /** Nothing was changed. The message says what to do. */
 export class NotPossibleError extends Error {}
+
+/** @returns why a destination has no position and no dead letters, as a sentence; undefined if it can have them */
+export async function cursorProblem(disk: Disk, name: string, limits: Limits): Promise<string | undefined> {
+  const written = await readPipeState(disk, name, limits);
+  if (written === undefined || !isOfAlarms(written)) return undefined;
+  return `${name} is a hook with "on": it gets what begins and ends, and has neither a position nor dead letters`;
+}
 
 /**
  * Gives up the events that a stopped destination would get next, or dead letters. Each has a letter before the cursor passes it.

@@ -9,13 +9,14 @@ import { type Disk, describe } from '../journal/disk.ts';
 import type { Follower, HeldBack } from '../journal/follower.ts';
 import type { ForwardFigures } from '../telemetry/metrics.ts';
 import { Acks } from './acks.ts';
+import type { AlarmHook } from './alarms/alarm-hook.ts';
+import { AlarmClock } from './alarms/clock.ts';
 import { kindOf, traitsOf } from './destinations/kinds.ts';
 import type { Hub } from './hub/hub.ts';
 import { JournalPipes } from './journal-pipes.ts';
-import type { KnownAssets } from './pipe/alarms.ts';
 import type { Pipe } from './pipe/pipe.ts';
-import type { ForwardedJournal, ForwardingParts } from './pipe/sender.ts';
-import { pipeStates } from './pipe/status.ts';
+import type { ForwardedJournal, ForwardingParts, KnownAssets } from './pipe/sender.ts';
+import { type DestinationStatus, pipeStates } from './pipe/status.ts';
 import type { Deployment, DestinationSettings } from './settings.ts';
 import {
   ackProblem,
@@ -60,6 +61,7 @@ export class Forwarder {
   /** From `begin` on. */
   #timer: NodeJS.Timeout | undefined;
   #looking: Promise<void> | undefined;
+  readonly #clock = new AlarmClock();
   #isClosed = false;
   #closed: Promise<void> | undefined;
   #loggedExcess = 0;
@@ -130,13 +132,18 @@ export class Forwarder {
   }
 
   #beginPipes(): void {
-    for (const pipe of this.#pipes()) pipe.begin();
+    for (const one of this.#all()) one.begin();
     void this.#look();
   }
 
   /** @returns the pipes of a journal, by the names of their destinations */
   pipesOf(deployment: Deployment): ReadonlyMap<string, Pipe> {
     return this.#journalPipes.get(deployment)?.pipes ?? new Map();
+  }
+
+  /** @returns how far each destination of a journal is */
+  statusesOf(deployment: Deployment): readonly DestinationStatus[] {
+    return (this.#journalPipes.get(deployment)?.all ?? []).map(({ status }) => status);
   }
 
   /**
@@ -171,7 +178,7 @@ export class Forwarder {
   /** Reads the file of destinations again, and lets pipes that wait or are stopped try, and idle ones ask, at once. Never rejects. */
   async reload(): Promise<void> {
     await this.#file?.reload();
-    for (const pipe of this.#pipes()) pipe.tryNow();
+    for (const one of this.#all()) one.tryNow();
   }
 
   /**
@@ -198,33 +205,45 @@ export class Forwarder {
     this.#warnOfAck(this.#file.current);
     for (const deployment of wanted.keys()) this.#add(deployment);
     for (const [deployment, journal] of this.#journalPipes) journal.update(wanted.get(deployment) ?? new Map());
-    for (const pipe of this.#pipes()) await pipe.readFloor();
+    for (const { pipes } of this.#journalPipes.values()) for (const pipe of pipes.values()) await pipe.readFloor();
     if (this.#timer !== undefined) this.#beginPipes();
     await this.#ended();
   }
 
   /** The metrics of each destination, of all deployments together. */
   figures(): ForwardFigures[] {
-    return (this.#file?.current ?? []).map(({ name }) => {
+    return (this.#file?.current ?? []).map(({ name, on }) => {
+      if (on !== undefined) return this.#alarmFigures(name);
       const of = [...this.#journalPipes.values()].filter(({ pipes }) => pipes.has(name));
       const pipes = of.map(({ pipes }) => pipes.get(name) as Pipe);
       const statuses = pipes.map(({ status }) => status);
-      const sum = (values: readonly number[]) => values.reduce((all, one) => all + one, 0);
-      const successes = statuses.map(({ last_success }) => Date.parse(last_success ?? '') / 1000).filter(Boolean);
       return {
-        destination: name,
+        ...figuresOf(name, statuses),
         lagEvents: sum(statuses.map(({ lag_events }) => lag_events ?? 0)),
         lagSeconds: Math.max(0, ...statuses.map(({ lag_seconds }) => lag_seconds ?? 0)),
         outcomes: total(pipes.map(({ outcomes }) => outcomes)),
         answers: total(pipes.map(({ sender }) => sender.traffic.answers)),
-        states: total([NO_STATES, ...statuses.map(({ state }) => new Map([[state, 1]]))]),
-        lastSuccessSeconds: successes.length > 0 ? Math.max(...successes) : undefined,
         deadLetters: sum(statuses.map(({ dead_letters }) => dead_letters ?? 0)),
         lostEvents: sum(pipes.map(({ sender }) => sender.ledger.letters?.lostTotal ?? 0)),
         missingEvents: sum(statuses.map(({ lost_events }) => lost_events ?? 0)),
         heldBytes: sum(of.map((journal, at) => journal.heldBytes(pipes[at] as Pipe))),
       };
     });
+  }
+
+  #alarmFigures(name: string): ForwardFigures {
+    const hooks = [...this.#journalPipes.values()].flatMap((journal) => journal.hooks.get(name) ?? []);
+    const statuses = hooks.map(({ status }) => status);
+    return {
+      ...figuresOf(name, statuses),
+      answers: total(hooks.map(({ traffic }) => traffic.answers)),
+      alarms: {
+        told: sum(statuses.map(({ alarms }) => alarms ?? 0)),
+        waiting: sum(statuses.map(({ alarms_waiting }) => alarms_waiting ?? 0)),
+        left: sum(statuses.map(({ alarms_left_out }) => alarms_left_out ?? 0)),
+        posts: total(hooks.map(({ posts }) => posts)),
+      },
+    };
   }
 
   /** A deployment might be added later, so that a name without one is no mistake for certain. */
@@ -262,7 +281,7 @@ export class Forwarder {
     clearInterval(this.#timer);
     this.#file?.stop();
     // They stay in the map: retention ends later, and still has their cursors made durable.
-    await Promise.all([...this.#pipes()].map((pipe) => pipe.close()));
+    await Promise.all([...this.#all()].map((one) => one.close()));
     await this.#ended();
   }
 
@@ -272,8 +291,8 @@ export class Forwarder {
     for (const [deployment, { isOver }] of this.#journalPipes) if (isOver) this.#journalPipes.delete(deployment);
   }
 
-  *#pipes(): Generator<Pipe> {
-    for (const { pipes } of this.#journalPipes.values()) yield* pipes.values();
+  *#all(): Generator<Pipe | AlarmHook> {
+    for (const { all } of this.#journalPipes.values()) yield* all;
   }
 
   #add(deployment: Deployment): void {
@@ -288,7 +307,10 @@ export class Forwarder {
       through: () => hub().receiverOf(deployment).through(),
       assets: assetsOf && (() => assetsOf(deployment)),
     };
-    this.#journalPipes.set(deployment, new JournalPipes({ ...shared, ...journal, notices: own, ack }));
+    this.#journalPipes.set(
+      deployment,
+      new JournalPipes({ ...shared, ...journal, notices: own, ack, clock: this.#clock }),
+    );
   }
 
   /** Wakes the journals, and lets each pipe look at what nothing tells it of. Never rejects. */
@@ -300,9 +322,10 @@ export class Forwarder {
   }
 
   async #lookOnce(): Promise<void> {
+    this.#clock.look();
     for (const [deployment, journal] of this.#journalPipes) {
       if (this.#isClosed) return;
-      if (journal.pipes.size === 0) continue;
+      if (journal.all.length === 0) continue;
       this.#journals?.wake(deployment); // also so that it stays open: its lock is that of the cursors as well
       await journal.look().catch((error: Error) => {
         // The journal has the same folder, and reports it.
@@ -310,6 +333,28 @@ export class Forwarder {
       });
     }
   }
+}
+
+/** @returns what each destination has, and 0 of what only some have */
+function figuresOf(destination: string, statuses: readonly DestinationStatus[]) {
+  const successes = statuses.map(({ last_success }) => Date.parse(last_success ?? '') / 1000).filter(Boolean);
+  return {
+    destination,
+    states: total([NO_STATES, ...statuses.map(({ state }) => new Map([[state, 1]]))]),
+    lastSuccessSeconds: successes.length > 0 ? Math.max(...successes) : undefined,
+    outcomes: new Map<string, number>(),
+    lagEvents: undefined,
+    lagSeconds: undefined,
+    deadLetters: undefined,
+    lostEvents: 0,
+    missingEvents: 0,
+    heldBytes: undefined,
+    alarms: undefined,
+  };
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((all, one) => all + one, 0);
 }
 
 /** Also the states of none, so that each has a time series. */

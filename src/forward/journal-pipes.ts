@@ -1,9 +1,11 @@
-/** The pipes of one journal to its destinations, and what they share. */
+/** The pipes of one journal to its destinations, and its hooks with `on`, and what they share. */
 
 import type { Config } from '../config/options-of-service.ts';
 import { unlessAbsent } from '../journal/disk.ts';
 import { contentsOf } from '../journal/segments.ts';
 import type { Ack } from './acks.ts';
+import { AlarmHook } from './alarms/alarm-hook.ts';
+import type { AlarmClock } from './alarms/clock.ts';
 import { Ledger } from './ledger/ledger.ts';
 import { Pipe } from './pipe/pipe.ts';
 import type { ForwardedJournal, ForwardingParts } from './pipe/sender.ts';
@@ -13,11 +15,14 @@ interface JournalPipesOptions extends ForwardingParts, ForwardedJournal {
   readonly config: Pick<Config, 'ack' | 'retainBytes'>;
   /** For the destination that `config.ack` names. */
   readonly ack: Ack | undefined;
+  /** For the hooks with `on`. */
+  readonly clock: AlarmClock;
 }
 
 export class JournalPipes {
   /** By the names of the destinations. */
   readonly pipes = new Map<string, Pipe>();
+  readonly hooks = new Map<string, AlarmHook>();
   readonly #options: JournalPipesOptions;
   /** By the names of the destinations: a changed destination has the same. */
   readonly #ledgers = new Map<string, Ledger>();
@@ -34,22 +39,33 @@ export class JournalPipes {
 
   /** Whether all pipes have ended: the folder can have another journal afterwards. */
   get isOver(): boolean {
-    return this.pipes.size + this.#closing.size === 0;
+    return this.pipes.size + this.hooks.size + this.#closing.size === 0;
+  }
+
+  /** All pipes, and all hooks with `on`. */
+  get all(): readonly (Pipe | AlarmHook)[] {
+    return [...this.pipes.values(), ...this.hooks.values()];
   }
 
   /** Begins pipes to destinations that are new, and ends those to others. @param wanted by their names */
   update(wanted: ReadonlyMap<string, DestinationSettings>): void {
-    for (const [name, pipe] of this.pipes) {
+    for (const one of this.all) {
+      const { name } = one.settings;
       const now = wanted.get(name);
-      if (now !== undefined && JSON.stringify(now) === JSON.stringify(pipe.sender.settings)) continue;
+      if (now !== undefined && JSON.stringify(now) === JSON.stringify(one.settings)) continue;
       this.pipes.delete(name);
-      const closed: Promise<void> = pipe.close().then(() => void this.#closing.delete(closed));
+      this.hooks.delete(name);
+      const closed: Promise<void> = one.close().then(() => void this.#closing.delete(closed));
       this.#closing.add(closed);
     }
-    const { config, ack, ...shared } = this.#options;
+    const { config, ack, clock, ...shared } = this.#options;
     const after = this.ended();
     for (const [name, settings] of wanted) {
-      if (this.pipes.has(name)) continue;
+      if (this.pipes.has(name) || this.hooks.has(name)) continue;
+      if (settings.on !== undefined) {
+        this.hooks.set(name, new AlarmHook({ ...shared, settings, clock, after }));
+        continue;
+      }
       const ledger = this.#ledgerOf(name);
       const firstSeq = () => this.#firstSeq;
       const own = { settings, firstSeq, after, ledger, ack: name === config.ack ? ack : undefined };
@@ -84,7 +100,7 @@ export class JournalPipes {
   async look(): Promise<void> {
     const { disk, progress } = this.#options;
     if (progress.nextSeq(disk.folder) === undefined) return;
-    for (const pipe of this.pipes.values()) await pipe.look();
+    for (const one of this.all) await one.look();
     await this.#findSegments();
   }
 

@@ -15,7 +15,7 @@ import { kindsWith, onlyKindOf, schemes, traitsOf } from './destinations/kinds.t
 import { hookOrigin, readHookUrl } from './destinations/plain.ts';
 import { headerProblems } from './headers.ts';
 import { readOnly } from './only.ts';
-import { alarmKinds, type Deployment, type DestinationSettings, type OwnHeaders } from './settings.ts';
+import { type AlarmKind, alarmKinds, type Deployment, type DestinationSettings, type OwnHeaders } from './settings.ts';
 
 /** What replaces `{deployment}` in the URL of a destination. */
 const DEPLOYMENT = '{deployment}';
@@ -104,8 +104,10 @@ export async function watchDestinations(
   return watchFile(config.forward, limits, {
     option: '--forward',
     read: (text) => {
-      const found = readDestinations(text, config);
+      const former: string[] = [];
+      const found = readDestinations(text, config, (name) => former.push(name));
       if (found.kind === 'invalid') return found;
+      if (former.length > 0) notices.warn(EACH_FAILURE, { destinations: former.join(', ') });
       const value = [...own, ...found.value];
       const problem = problemOf(value);
       return problem === undefined ? { kind: 'valid', value } : { kind: 'invalid', problems: [`line 1: ${problem}`] };
@@ -204,12 +206,14 @@ function upstreamOf(config: DestinationOptions): DestinationSettings {
  *
  *     {"destinations": [{"name": "hub", "to": "https://hub.example/{deployment}", "tokenFile": "hub.token"}]}
  *
+ * @param onFormer called with the name of each hook whose `on` meant something else in version 0.3
  * @returns the destinations, with `hold` off if events may be removed, or every problem as a clause that names line and member,
  *   such as `line 1: destinations[0].name must be …`
  */
 export function readDestinations(
   text: string,
   config: DestinationOptions,
+  onFormer: (name: string) => void = () => {},
 ): { readonly kind: 'valid'; readonly value: readonly DestinationSettings[] } | Invalid {
   return readJsonFile(text, (file, checker) => {
     const names = new Set([
@@ -217,7 +221,10 @@ export function readDestinations(
       ...(config.onFailedCheck === '' ? [] : [FAILED_CHECKS]),
     ]);
     const entries = checker.entries(file, '', 'destinations', 0);
-    return entries.map(([path, entry]) => readEntry(entry, path, names, config, checker));
+    return entries.map(([path, entry]) => {
+      if (isFormer(entry['on'])) onFormer(`${entry['name']}`);
+      return readEntry(entry, path, names, config, checker);
+    });
   });
 }
 
@@ -247,13 +254,20 @@ const contradictions: readonly (readonly [at: string, problem: string, isWrong: 
   [
     [
       '',
-      'has only one of "stale" in on and staleAfter, which belong together',
-      ({ on, staleAfter }) => (Array.isArray(on) && on.includes('stale')) !== (staleAfter !== undefined),
+      'has only one of "stale" or "fresh" in on and staleAfter, which belong together',
+      ({ on, staleAfter }) =>
+        (Array.isArray(on) && (on.includes('stale') || on.includes('fresh'))) !== (staleAfter !== undefined),
     ],
     [
       '.only',
       'has type or passed, which on says; leave them out',
       ({ on, only }) => on !== undefined && (only?.passed !== undefined || only?.type !== undefined),
+    ],
+    [
+      '.only',
+      'has data_version, description or idempotency_key, which an alarm does not have; leave them out',
+      ({ on, only: { dataVersion, description, idempotencyKey } = {} }) =>
+        on !== undefined && [dataVersion, description, idempotencyKey].some((member) => member !== undefined),
     ],
     [
       '',
@@ -299,7 +313,7 @@ function readEntry(
   for (const member of meaningless(`${to}`).filter((one) => entry[one] !== undefined)) {
     checker.refuse(`${path}.${member}`, noUse(`${to}`));
   }
-  const { tokenFile, passwordFile, caFile } = more;
+  const { tokenFile, passwordFile, caFile, on } = more;
   const folder = dirname(config.forward);
   const located = (file: string | undefined) => (isText(file) ? resolve(folder, file) : undefined);
   return {
@@ -309,12 +323,14 @@ function readEntry(
     ...placeOf(String(to)),
     ...proxyOf(String(to), proxy, config),
     ...(wanted !== undefined && { only: wanted }),
+    ...(Array.isArray(on) && { on: kindsIn(on) }),
     ...(headers !== undefined && wrong.length === 0 && { headers: locatedIn(headers, folder) }),
     deployments,
     tokenFile: located(tokenFile),
     passwordFile: located(passwordFile),
     caFile: located(caFile),
-    hold: hold && config.whenBehind === 'refuse',
+    // A hook with `on` needs no event of the journal.
+    hold: on === undefined && hold && config.whenBehind === 'refuse',
   };
 }
 
@@ -424,8 +440,25 @@ function isLingerMs(value: unknown): boolean {
 }
 
 function areAlarmKinds(value: unknown): boolean {
-  return Array.isArray(value) && value.length > 0 && value.every((kind) => alarmKinds.includes(kind));
+  const isKind = (kind: unknown) => kind === CHANGED || alarmKinds.includes(kind as AlarmKind);
+  return Array.isArray(value) && value.length > 0 && value.every(isKind);
 }
+
+/** Whether `on` got each failure or each change in version 0.3. */
+function isFormer(on: unknown): boolean {
+  if (!Array.isArray(on)) return false;
+  return on.includes(CHANGED) || (on.includes('failed') && !on.includes('recovered'));
+}
+
+/** @returns the kinds, with those that `changed` of version 0.3 stands for */
+function kindsIn(on: readonly (AlarmKind | typeof CHANGED)[]): readonly AlarmKind[] {
+  return [...new Set(on.flatMap((kind): AlarmKind[] => (kind === CHANGED ? ['failed', 'recovered'] : [kind])))];
+}
+
+const CHANGED = 'changed';
+/** Log message about hooks of version 0.3. */
+const EACH_FAILURE =
+  '"failed" now posts when a check begins to fail; for each failure leave out "on" and write "only": {"type": "check", "passed": false}';
 
 function areDeployments(value: unknown): boolean {
   return Array.isArray(value) && value.length > 0 && value.every((name) => isText(name) && deploymentName.test(name));

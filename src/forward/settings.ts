@@ -8,8 +8,8 @@ export type Deployment = string | undefined;
 /** The value of a header, or the file that has it and nothing else. Each value might be a secret. */
 export type OwnHeaders = Readonly<Record<string, string | { readonly file: string }>>;
 
-/** When a hook with `on` is called: at a failed check, a result that is another one, a pass after failures, an asset without events. */
-export const alarmKinds = ['failed', 'changed', 'recovered', 'stale'] as const;
+/** When a hook with `on` is called: a check begins to fail, or ends to; an asset becomes stale, or has an event again. */
+export const alarmKinds = ['failed', 'recovered', 'stale', 'fresh'] as const;
 
 export type AlarmKind = (typeof alarmKinds)[number];
 
@@ -26,7 +26,7 @@ export interface DestinationSettings {
   readonly hookPath?: string | undefined;
   /** Which events a hook gets; all if it is absent. */
   readonly only?: Filter | undefined;
-  /** Which results of checks a hook gets of those; without it every event. */
+  /** What begins and ends, and a hook is to hear of; without it the hook gets every event. */
   readonly on?: readonly AlarmKind[] | undefined;
   /** After which time without an event an asset is stale: `26h`. */
   readonly staleAfter?: string | undefined;

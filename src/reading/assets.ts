@@ -2,8 +2,9 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AllAssets } from '../assets/all-assets.ts';
-import { assetJson, assetSchema } from '../assets/asset-json.ts';
-import { type Asset, isAskedFor, keyOf, latestEvent } from '../assets/asset-state.ts';
+import { assetSchema, assetTexts } from '../assets/asset-json.ts';
+import { type Asset, isAskedFor, keyOf } from '../assets/asset-state.ts';
+import { failingSeverity } from '../assets/check-state.ts';
 import type { Kept } from '../assets/state-file.ts';
 import type { Limits } from '../config/limits.ts';
 import { startsWith } from '../event/asset-key.ts';
@@ -40,7 +41,7 @@ function assetsParameters({ readAssetsMax }: Limits): QueryTable<AssetsQuery> {
   return {
     key_prefix: described('only assets whose key begins with these parts', keyParameter),
     key_begins_with: described('the same, whose last part may be incomplete', keyStartParameter),
-    failing: described('only assets with a check whose latest result is that it failed', booleanParameter(false)),
+    failing: described('only assets with a failing check, and of their checks only these', booleanParameter(false)),
     stale: described('only assets without an event for so long', durationParameter),
     after_key: described('only assets after this one', keyParameter),
     limit: described('at most so many', numberParameter(readAssetsMax, 1, readAssetsMax)),
@@ -75,8 +76,9 @@ export function readAssets({ assets, journals, limits, metrics }: ReadingParts):
         const kept = await assets.upToDate(request.deployment, ending);
         const { first } = await journals.of(request.deployment).range();
         const { shared } = journals;
-        const list = () => assetsOf(kept, first, query, shared);
-        return listReply('assets', list, request.head.fields.accept, shared, limits, noteOf(kept));
+        const list = () => assetsOf(kept, query, shared);
+        const textsOf = (asset: Asset) => assetTexts(asset, first, query.failing);
+        return listReply('assets', list, request.head.fields.accept, shared, limits, noteOf(kept), textsOf);
       },
     };
   };
@@ -91,17 +93,16 @@ function noteOf({ states, sinceSeq, unseen }: Kept): object {
   };
 }
 
-/** Yields assets in their JSON form. Few are looked at in a turn. */
+/** Yields the assets that match. Few are looked at in a turn. */
 async function* assetsOf(
   kept: Kept,
-  firstSeq: number,
   query: AssetsQuery,
   shared: Pick<SharedByReadings, 'turns'>,
-): AsyncGenerator<object> {
+): AsyncGenerator<Asset> {
   const found = matching(kept, query, shared);
   let left = query.limit;
   for await (const asset of query.sort === 'key' ? found : byState(found, query.limit)) {
-    yield assetJson(asset, 'time', firstSeq);
+    yield asset;
     left -= 1;
     if (left === 0) return;
   }
@@ -113,12 +114,12 @@ async function* matching(
   { turns }: Pick<SharedByReadings, 'turns'>,
 ): AsyncGenerator<Asset> {
   let looked = 0;
-  const staleMs = stale === undefined ? undefined : Date.now() - stale;
+  const nowMs = Date.now();
   const whole = start !== undefined && start.length > 1 ? start.slice(0, -1) : undefined;
   for (const asset of states.inOrder(after_key, key_prefix ?? whole)) {
     looked += 1;
     if (looked % LOOKED_ASSETS === 0) await turns.take();
-    if (!isAskedFor(asset, { failing, staleMs })) continue;
+    if (!isAskedFor(asset, { failing, staleMs: stale }, nowMs)) continue;
     if (start !== undefined && !startsWith(keyOf(asset), start)) continue;
     yield asset;
   }
@@ -126,24 +127,23 @@ async function* matching(
 
 /** @returns the first assets in the order of their states, of which few are held at a time */
 async function* byState(assets: AsyncIterable<Asset>, limit: number): AsyncGenerator<Asset> {
-  let first: { readonly asset: Asset; readonly rank: number; readonly seq: number }[] = [];
+  let first: { readonly asset: Asset; readonly rank: number; readonly aliveMs: number }[] = [];
   const prune = () => {
-    first = first.sort((a, b) => b.rank - a.rank || a.seq - b.seq).slice(0, limit);
+    first = first.sort((a, b) => b.rank - a.rank || a.aliveMs - b.aliveMs).slice(0, limit);
   };
   for await (const asset of assets) {
-    first.push({ asset, rank: rankOf(asset), seq: latestEvent(asset).seq });
+    first.push({ asset, rank: rankOf(asset), aliveMs: asset.aliveMs });
     if (first.length >= 2 * limit + LOOKED_ASSETS) prune();
   }
   prune();
   for (const { asset } of first) yield asset;
 }
 
-/** @returns 2 with a check that failed with an error, 1 with another check that failed, 0 otherwise */
-function rankOf({ checks }: Asset): number {
-  let rank = 0;
-  for (const { passed, severity } of checks?.values() ?? [])
-    if (!passed) rank = Math.max(rank, severity === 'WARN' ? 1 : 2);
-  return rank;
+/** @returns 2 with a check that fails with an error, 1 with another failing check, 0 otherwise */
+function rankOf(asset: Asset): number {
+  if (asset.failing === 0) return 0;
+  for (const check of asset.checks!.values()) if (failingSeverity(check) === 'ERROR') return 2;
+  return 1;
 }
 
 const LOOKED_ASSETS = 1_000;
@@ -191,8 +191,9 @@ export class AssetReadings {
       await journals.whenReadable(deployment, signal);
       await assets.of(deployment).whenCurrent(signal);
     });
+    const looked = Promise.allSettled(known).then(() => assets.findOldest(() => journals.shared.turns.take()));
     const waited = sleep(limits.watchWaitMs, undefined, { signal, ref: false });
-    await Promise.race([Promise.allSettled(known), waited]).catch(() => {});
+    await Promise.race([looked, waited]).catch(() => {});
     late.abort();
     waited.catch(() => {}); // aborted
   }

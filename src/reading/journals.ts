@@ -154,6 +154,7 @@ interface Reader {
   readonly signal?: AbortSignal | undefined;
   readonly isCounted?: boolean;
   readonly isFollower?: boolean;
+  readonly mayReadNow?: (bytes: number) => boolean;
 }
 
 /** Its files are read in turns. */
@@ -179,6 +180,7 @@ export class ReadableJournal {
    * @param signal closes the files that are open, and makes what waits for a turn throw its reason
    * @param isCounted whether each open file holds a part of `SharedByReadings.buffers`: for a reading that waits for its client
    * @param isFollower whether the newest lines are read as they are recorded: see `Turns.take`
+   * @param mayReadNow whether a chunk of so many bytes waits for no turn
    * @returns the disk of its folder. Each chunk of a file waits for its turn among all readings of the service
    */
   diskFor(reader: Reader): ReadableDisk {
@@ -220,7 +222,7 @@ export class ReadableJournal {
 
   async *#chunks(
     read: (chunkBytes: number) => AsyncIterable<Buffer>,
-    { signal, isCounted, isFollower = false }: Reader,
+    { signal, isCounted, isFollower = false, mayReadNow }: Reader,
   ): AsyncGenerator<Buffer> {
     const { shared } = this;
     const { turns, buffers, longLine } = shared;
@@ -232,7 +234,7 @@ export class ReadableJournal {
     try {
       for await (const chunk of read(factor * this.#options.limits.readTurnBytes)) {
         shared.read(chunk.length);
-        await turns.take(signal, isFollower);
+        if (mayReadNow?.(chunk.length) !== true) await turns.take(signal, isFollower);
         const isInside = !chunk.includes(LINE_FEED); // of a long line
         if (!isInside) {
           endLongLine?.();

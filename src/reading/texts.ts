@@ -6,7 +6,9 @@ import type { Reply } from '../http/message.ts';
 import { acceptedType, linesType } from './accept.ts';
 import type { SharedByReadings } from './journals.ts';
 
-type List = Iterable<unknown> | AsyncIterable<unknown>;
+type List<Item> = Iterable<Item> | AsyncIterable<Item>;
+/** @returns the texts that the JSON of an item consists of; each has at most about `charactersMax` characters */
+type TextsOf<Item> = (item: Item, charactersMax: number) => Iterable<string>;
 
 /**
  * @param name of the member that has the list in the document: `assets`
@@ -14,17 +16,18 @@ type List = Iterable<unknown> | AsyncIterable<unknown>;
  * @param accept the header: the reply is a document, or JSON lines if the client prefers them
  * @param more the members of the document after the list
  */
-export function listReply(
+export function listReply<Item>(
   name: string,
-  items: () => List,
+  items: () => List<Item>,
   accept: string | undefined,
   shared: Pick<SharedByReadings, 'buffers' | 'turns'>,
   limits: Limits,
   more: object = {},
+  textsOf: TextsOf<Item> = jsonTexts,
 ): Reply {
   const type = acceptedType(accept, ['application/json', linesType]);
-  const texts = () =>
-    type === linesType ? linesOf(items(), limits.readTurnBytes) : documentOf(name, items(), more, limits.readTurnBytes);
+  const textsIn = (item: Item) => textsOf(item, limits.readTurnBytes);
+  const texts = () => (type === linesType ? linesOf(items(), textsIn) : documentOf(name, items(), more, textsIn));
   return {
     kind: 'stream',
     status: 200,
@@ -42,18 +45,23 @@ export function listContent(name: string, item: Schema, more: Readonly<Record<st
   return { 'application/json': objectSchema({ [name]: listSchema(item) }, more), [linesType]: TEXT };
 }
 
-async function* linesOf(items: List, charactersMax: number): AsyncGenerator<string> {
+async function* linesOf<Item>(items: List<Item>, textsOf: (item: Item) => Iterable<string>): AsyncGenerator<string> {
   for await (const item of items) {
-    yield* jsonTexts(item, charactersMax);
+    yield* textsOf(item);
     yield '\n';
   }
 }
 
-async function* documentOf(name: string, items: List, more: object, charactersMax: number): AsyncGenerator<string> {
+async function* documentOf<Item>(
+  name: string,
+  items: List<Item>,
+  more: object,
+  textsOf: (item: Item) => Iterable<string>,
+): AsyncGenerator<string> {
   let before = `{"${name}":[`;
   for await (const item of items) {
     yield before;
-    yield* jsonTexts(item, charactersMax);
+    yield* textsOf(item);
     before = ',';
   }
   const members = JSON.stringify(more).slice(1, -1);

@@ -84,7 +84,7 @@ async function carryOut(
   };
   switch (request.do) {
     case 'forward status':
-      return [...peers.pipesOf(deployment).values()].map(({ status }) => status);
+      return peers.statusesOf(deployment);
     case 'retry':
       return pipeTo(request.name).letterChanges.retry(request.seqs, gone);
     case 'give up':

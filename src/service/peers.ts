@@ -7,6 +7,7 @@ import type { Acks } from '../forward/acks.ts';
 import type { Forwarder } from '../forward/forwarder.ts';
 import { Hub } from '../forward/hub/hub.ts';
 import type { Pipe } from '../forward/pipe/pipe.ts';
+import type { DestinationStatus } from '../forward/pipe/status.ts';
 import type { Follower, HeldBack } from '../journal/follower.ts';
 import type { ForwardFigures } from '../telemetry/metrics.ts';
 import type { DataFolder } from './folder.ts';
@@ -126,6 +127,11 @@ export class Peers {
   /** @returns the pipes of a journal, by the names of their destinations */
   pipesOf(deployment: string | undefined): ReadonlyMap<string, Pipe> {
     return this.#forwarding?.pipesOf(deployment) ?? new Map();
+  }
+
+  /** @returns how far each destination of a journal is */
+  statusesOf(deployment: string | undefined): readonly DestinationStatus[] {
+    return this.#forwarding?.statusesOf(deployment) ?? [];
   }
 
   /** Called when the deployments might have changed. Resolves when forwarding from removed ones has ended. Never rejects. */

@@ -29,10 +29,10 @@ export interface KeyFigures {
 export interface ForwardFigures {
   /** The name that an operator gave it. */
   readonly destination: string;
-  /** Events that it has not received. */
-  readonly lagEvents: number;
-  /** Age of the oldest event that it has not received. */
-  readonly lagSeconds: number;
+  /** Events that it has not received; undefined of a hook with `on`. */
+  readonly lagEvents: number | undefined;
+  /** Age of the oldest event that it has not received; undefined of a hook with `on`. */
+  readonly lagSeconds: number | undefined;
   /** Number of events by outcome: `recorded`. */
   readonly outcomes: ReadonlyMap<string, number>;
   /** Number of requests by answer. */
@@ -41,12 +41,27 @@ export interface ForwardFigures {
   readonly states: ReadonlyMap<string, number>;
   /** When the destination last accepted an event, in seconds since 1970; undefined if it never did. */
   readonly lastSuccessSeconds: number | undefined;
-  readonly deadLetters: number;
+  /** Undefined of a hook with `on`. */
+  readonly deadLetters: number | undefined;
   /** Number of events that dead letters ever named as removed before it confirmed them, and how many of these are still missing. */
   readonly lostEvents: number;
   readonly missingEvents: number;
-  /** Size of the files with events that it has not received. */
-  readonly heldBytes: number;
+  /** Size of the files with events that it has not received; undefined of a hook with `on`. */
+  readonly heldBytes: number | undefined;
+  /** Only of a hook with `on`. */
+  readonly alarms: AlarmFigures | undefined;
+}
+
+/** The metrics of a hook with `on`, for all journals together. */
+export interface AlarmFigures {
+  /** Number of alarms that it has heard of and that have not ended. */
+  readonly told: number;
+  /** Number of changes that are due and not taken yet. */
+  readonly waiting: number;
+  /** Number of alarms that have no space. */
+  readonly left: number;
+  /** Number of posts by what they are about and what they came to: `failed taken`. */
+  readonly posts: ReadonlyMap<string, number>;
 }
 
 /** The journals that forward to a service, its sources. */
@@ -326,4 +341,28 @@ function addForwarding(add: Add, all: readonly ForwardFigures[], hubLostEvents: 
   counts('state', 'Deployments by the state of forwarding.', 'state', (one) => one.states);
   counts('events_total', 'Events by their outcome at a destination.', 'outcome', (one) => one.outcomes);
   counts('requests_total', 'Requests to a destination by their answer.', 'answer', (one) => one.answers);
+  addAlarms(add, all);
+}
+
+/** One sample for each hook with `on`: a sum over its journals. */
+function addAlarms(add: Add, all: readonly ForwardFigures[]): void {
+  const hooks = all.flatMap(({ destination, alarms }) => (alarms === undefined ? [] : [{ destination, alarms }]));
+  const gauge = (name: string, help: string, figure: (one: AlarmFigures) => number) => {
+    const samples = hooks.map(({ destination, alarms }) => `{destination="${destination}"} ${figure(alarms)}`);
+    add(name, 'gauge', help, samples);
+  };
+  gauge(
+    'alarms',
+    'Alarms that a hook has heard of and that have not ended; a sum over deployments.',
+    (one) => one.told,
+  );
+  gauge('alarms_waiting', 'Alarms that are due and that a hook has not taken yet.', (one) => one.waiting);
+  gauge('alarms_left_out', 'Alarms that a hook does not hear of, since it has too many.', (one) => one.left);
+  const posts = hooks.flatMap(({ destination, alarms }) =>
+    [...alarms.posts].map(([name, count]) => {
+      const [on, ...outcome] = name.split(' ');
+      return `{destination="${destination}",on="${on}",outcome="${outcome.join(' ')}"} ${count}`;
+    }),
+  );
+  add('alarm_posts_total', 'counter', 'Posts of alarms by their outcome at a hook.', posts);
 }

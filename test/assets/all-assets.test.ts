@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { AllAssets } from '../../src/assets/all-assets.ts';
 import type { Segment } from '../../src/journal/open/recovery.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
@@ -33,7 +34,7 @@ async function open(assetBytesMax: number, keys: readonly (readonly string[])[],
   const seqs = new Map<string, number>();
   for (const name of names) {
     progress.recorded(`/simulated/${name}`, 1);
-    all.of(name).opened(0);
+    all.of(name).opened();
     await all.of(name).whenCurrent(NEVER);
   }
   /** Records an event of each of these assets. */
@@ -47,6 +48,12 @@ async function open(assetBytesMax: number, keys: readonly (readonly string[])[],
   };
   const sizeOf = (name: string) => all.of(name).current?.states.size ?? 0;
   return { all, record, sizeOf };
+}
+
+/** Looks at the watched keys, which a look just before would prevent. */
+async function look(all: AllAssets): Promise<void> {
+  await sleep(100);
+  await all.findOldest(async () => {});
 }
 
 const END = { lastId: 'id' } as Segment;
@@ -69,22 +76,37 @@ test('at the limit the journal with the most assets gets no new one, others do f
   assert.ok(all.of('large').bytes + all.of('small').bytes < 115_000);
 });
 
-test('an asset that is watched is always taken, and its age is there', async () => {
-  const { all, record, sizeOf } = await open(10_000, [['large', 'w'], ['small']], 'large', 'small');
-  assert.deepEqual(
-    all.ages(Date.now()),
-    new Map([
-      ['large/w', Infinity],
-      ['small', Infinity],
-    ]),
-  );
-  record('large', ...many(500));
+test('a watched key has the age of the asset that is silent for longest', async () => {
+  const { all, record } = await open(10_000_000, [['one', 'w'], ['two']], 'one', 'two');
+  const ages = async (laterMs = 0) => {
+    await look(all);
+    return [...all.ages(Date.now() + laterMs)].map(([key, age]) => [key, Math.round(age / 10)]);
+  };
+  assert.deepEqual(await ages(), [
+    ['one/w', Infinity],
+    ['two', Infinity],
+  ]);
+  record('one', ...many(3_000), ...many(100, 'w/'), 'other');
+  assert.deepEqual(await ages(40_000), [
+    ['one/w', 4],
+    ['two', Infinity],
+  ]);
+});
+
+test('a watched key under which an asset was left out is infinitely old until there is space [all-assets-4]', async () => {
+  const { all, record, sizeOf } = await open(10_000, [['large', 'w']], 'large');
+  record('large', 'w/first', ...many(500));
+  const age = async () => {
+    await look(all);
+    return all.ages(Date.now()).get('large/w')!;
+  };
+  assert.ok((await age()) < 60);
   const size = sizeOf('large');
-  record('large', ...many(100, 'w/'), 'other');
-  assert.equal(sizeOf('large'), size + 100);
-  const ages = all.ages(Date.now() + 10_000);
-  assert.ok(ages.get('large/w')! >= 10 && ages.get('large/w')! < 60);
-  assert.equal(ages.get('small'), Infinity);
+  record('large', ...many(100, 'w/'));
+  assert.deepEqual([sizeOf('large'), await age()], [size, Infinity]);
+  all.of('large').current!.states.forget(({ name }) => name.startsWith('k'));
+  record('large', 'w/second');
+  assert.ok((await age()) < 60);
 });
 
 test('journals that are not open leave first, unless they are watched', async () => {

@@ -1,147 +1,375 @@
-/** The state of assets as events come: one by one, after a state that was read, and in bounded memory. */
+/** The state of assets: it goes by when things happened, whatever arrives when, and in bounded memory. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { assetJson, savedJson } from '../../src/assets/asset-json.ts';
-import { AssetStates } from '../../src/assets/asset-state.ts';
-import { Watch } from '../../src/assets/watch.ts';
-import { readReported } from '../../src/journal/line/reported.ts';
-import { encodeMembers, type PlainEvent } from '../support/plain-event.ts';
+import { assetJson } from '../../src/assets/asset-json.ts';
+import { lineTexts } from '../../src/assets/asset-line.ts';
+import { type Asset, AssetStates, type AssetStatesOptions } from '../../src/assets/asset-state.ts';
+import { type Check, failuresOf, isFailing } from '../../src/assets/check-state.ts';
+import { silentMs } from '../../src/assets/place.ts';
+import { limits } from '../../src/config/limits.ts';
+import type { Reported } from '../../src/journal/line/reported.ts';
 import { randomFrom } from '../support/random.ts';
 
-const START_MS = Date.parse('2026-11-20T15:00:00.000Z');
-const timeMs = (seq: number) => START_MS + 1_000 * seq;
+const T = Date.UTC(2026, 10, 28, 12);
+const JANUARY = Date.UTC(2026, 0, 1);
+const IN_2098 = Date.UTC(2098, 0, 1);
+const IN_1970 = 60_000;
+const HOUR = 3_600_000;
 
-const check = (key: string, name: string, passed: boolean): PlainEvent => ({
-  type: 'AssetCheckEvaluation',
-  assetKey: [key],
-  checkName: name,
-  passed,
-  severity: 'ERROR',
-});
-const materialized = (key: string, partition?: string): PlainEvent => ({
-  type: 'AssetMaterialization',
-  assetKey: [key],
-  partition,
-});
-
-function take(states: AssetStates, events: readonly PlainEvent[], firstSeq = 1): void {
-  for (const [index, event] of events.entries()) {
-    const seq = firstSeq + index;
-    states.take(seq, timeMs(seq), readReported(encodeMembers(event)));
-  }
+/** An event; without a kind it is a result of the check `c` of the asset `a`. Times are in ms. */
+interface Given {
+  readonly key?: string;
+  readonly type?: Reported['type'];
+  readonly checkName?: string;
+  readonly partition?: string;
+  readonly passed?: boolean;
+  readonly severity?: string;
+  readonly dataVersion?: string;
+  /** The `time` of its line. */
+  readonly time?: number;
+  readonly eventTime?: number;
+  readonly recorded?: number;
+  readonly source?: string;
+  readonly sourceSeq?: number;
 }
 
-function statesOf(events: readonly PlainEvent[], firstSeq = 1): AssetStates {
-  const states = new AssetStates({ by: 'time' });
-  take(states, events, firstSeq);
+const pass: Given = { passed: true };
+const fail: Given = { passed: false };
+const materialized: Given = { type: 'AssetMaterialization' };
+const textOf = (ms: number | undefined) => (ms === undefined ? undefined : new Date(ms).toISOString());
+/** An event of a device, with its seq and its time there. */
+const from = (sourceSeq: number, recorded: number, more: Given): Given => ({
+  source: 'd',
+  sourceSeq,
+  recorded,
+  ...more,
+});
+
+function reported(given: Given): Reported {
+  const { key = 'a', type = 'AssetCheckEvaluation', partition, dataVersion, source, sourceSeq } = given;
+  const isCheck = type === 'AssetCheckEvaluation';
+  return {
+    type,
+    key,
+    partition,
+    checkName: isCheck ? (given.checkName ?? 'c') : undefined,
+    passed: isCheck ? given.passed : undefined,
+    severity: isCheck ? (given.severity ?? 'ERROR') : undefined,
+    dataVersion,
+    eventTime: textOf(given.eventTime),
+    source,
+    sourceSeq,
+    recorded: textOf(given.recorded),
+  };
+}
+
+function take(states: AssetStates, events: readonly Given[], firstSeq = 1): AssetStates {
+  for (const [index, event] of events.entries()) {
+    const seq = firstSeq + index;
+    states.take(seq, event.time ?? T + seq * 1_000 - 1_000, reported(event));
+  }
   return states;
 }
 
-const shown = (states: AssetStates): unknown =>
-  JSON.parse(JSON.stringify([...states.inOrder()].map((asset) => assetJson(asset, 'event_time'))));
-/** In the form of the file: also the results before the last ones. */
-const saved = (states: AssetStates): unknown => JSON.parse(JSON.stringify([...states.inOrder()].map(savedJson)));
+const newStates = (options: Partial<AssetStatesOptions> = {}) => new AssetStates({ limits, ...options });
+const statesOf = (...events: readonly Given[]) => take(newStates(), events);
+const linesOf = (states: AssetStates) => [...states.inOrder()].map((asset) => [...lineTexts(asset)].join(''));
+const checkOf = (states: AssetStates, name = 'c'): Check => states.get('a')!.checks!.get(name)!;
 
-test('of a check the state has since when its result is the same, and how many there are in a row', () => {
-  const states = statesOf([true, false, false, true, false, false, false].map((passed) => check('a', 'c', passed)));
-  const [{ checks }] = shown(states) as [{ checks: readonly object[] }];
-  const time = '2026-11-20T15:00:07.000Z';
-  const since = { since_seq: 5, since: '2026-11-20T15:00:05.000Z', in_a_row: 3 };
-  const [saved] = [...states.inOrder()].map(savedJson);
-  assert.deepEqual(saved?.checks[0]?.before, { since_seq: 4, since: '2026-11-20T15:00:04.000Z', in_a_row: 1 });
-  assert.deepEqual(checks, [{ check_name: 'c', passed: false, severity: 'ERROR', count: 7, seq: 7, time, ...since }]);
-});
+/** @returns what fails: `all` without a partition, and `!` after a warning */
+function failures(states: AssetStates): string {
+  const all = [...(states.get('a')?.checks?.values() ?? [])].flatMap((check) => [...failuresOf(check)]);
+  return all.map(([partition = 'all', { severity }]) => `${partition}${severity === 'WARN' ? '!' : ''}`).join();
+}
 
-test('an event that was taken before changes nothing [asset-state-2]', () => {
-  const events = [check('a', 'c', false), materialized('a', 'p1'), check('a', 'c', false), materialized('b', 'p2')];
-  const states = statesOf(events);
-  const before = shown(states);
-  take(states, events);
-  assert.deepEqual(shown(states), before);
-  take(states, events.slice(2), 3);
-  assert.deepEqual(shown(states), before);
-});
+const many = (count: number, event: Given) =>
+  Array.from({ length: count }, (_, n) => ({ ...event, partition: `${n}` }));
 
-test('a state with the state of later events added is the state of all of them', () => {
-  const random = randomFrom(7);
-  const below = (end: number) => Math.floor(random() * end);
-  for (let round = 0; round < 300; round += 1) {
-    const events = Array.from({ length: 30 }, (_, n): PlainEvent => {
-      const key = `k${below(3)}`;
-      return below(3) === 0 ? materialized(key, `p${n}`) : check(key, `c${below(2)}`, below(3) > 0);
-    });
-    const cut = below(31);
-    const states = statesOf(events.slice(0, cut));
-    const later = statesOf(events.slice(cut), cut + 1);
-    const all = statesOf(events);
-    states.absorb(later);
-    assert.deepEqual(saved(states), saved(all), `round ${round}, cut at ${cut}`);
-    assert.deepEqual([states.bytes, later.bytes], [all.bytes, 0]);
+/** What is reported in this order, what fails then, and when the asset was alive. */
+const CASES: readonly (readonly [promise: string, events: readonly Given[], failing: string, aliveMs?: number])[] = [
+  ['a failure of January after a pass of today changes nothing', [pass, { ...fail, eventTime: JANUARY }], '', T],
+  ['a first result of January fails', [{ ...fail, eventTime: JANUARY }], 'all', JANUARY],
+  ['a pass of January ends no failure of today', [fail, { ...pass, eventTime: JANUARY }], 'all'],
+  [
+    'a pass of 27 leaves 26 failing',
+    [
+      { ...fail, partition: '26' },
+      { ...pass, partition: '27' },
+    ],
+    '26',
+  ],
+  ['a pass of all ends both', [{ ...fail, partition: '26' }, { ...fail, partition: '27' }, pass], ''],
+  ['a pass of all ended 26 before its late failure', [pass, { ...fail, partition: '26', eventTime: JANUARY }], ''],
+  [
+    'a pass of all ended 26 also before a later failure of all',
+    [pass, fail, { ...fail, partition: '26', eventTime: JANUARY }],
+    'all',
+  ],
+  [
+    'a late pass of all ends 26 before the failure of all',
+    [
+      { ...fail, time: T },
+      { ...pass, eventTime: T - HOUR },
+      { ...fail, partition: '26', eventTime: T - 2 * HOUR },
+    ],
+    'all',
+  ],
+  [
+    'a pass of 26 stays after its late failure',
+    [
+      { ...pass, partition: '26' },
+      { ...fail, partition: '26', eventTime: JANUARY },
+    ],
+    '',
+  ],
+  ['a failure of all leaves partitions failing', [{ ...fail, partition: '26' }, fail], 'all,26'],
+  ['a warning becomes an error', [{ ...fail, severity: 'WARN' }, fail], 'all'],
+  ['an error becomes a warning', [fail, { ...fail, severity: 'WARN' }], 'all!'],
+  [
+    'the clock was ahead, and is right again',
+    [
+      { ...fail, time: IN_2098 },
+      { ...pass, time: T + 1_000 },
+    ],
+    '',
+    T + 1_000,
+  ],
+  [
+    'the clock was ahead, and a report has its time',
+    [
+      { ...fail, time: IN_2098 },
+      { ...pass, eventTime: T },
+    ],
+    '',
+    T,
+  ],
+  [
+    'a sender was ahead, and is right again',
+    [
+      { ...fail, eventTime: IN_2098 },
+      { ...pass, eventTime: T + 500 },
+    ],
+    '',
+  ],
+  ['a sender in 1970 is heard', [{ ...pass, eventTime: IN_1970 }], '', T],
+  ['a sender in 1970 can fail', [pass, { ...fail, eventTime: IN_1970 }], 'all'],
+  ['a sender in 2000 is heard', [{ ...pass, eventTime: Date.UTC(2000, 0, 1) }], '', T],
+  ['a device in 1970 is heard', [from(1, IN_1970, pass)], '', T],
+  ['a device was ahead and is right, in one backlog', [from(1, IN_2098, fail), from(2, T - HOUR, pass)], ''],
+  ['a device that was ahead hides no other journal', [from(1, IN_2098, fail), { ...pass, eventTime: T - HOUR }], ''],
+  ['the clock of a device is set back', [from(1, T - 10_000, fail), from(2, T - 20_000, pass)], ''],
+  ['what a device sends again', [from(1, T - 20_000, fail), from(2, T - 10_000, pass), from(1, T - 20_000, fail)], ''],
+  [
+    'what a device of 1970 sends again',
+    [from(1, IN_1970, fail), from(2, IN_1970 + 1, pass), from(1, IN_1970, fail)],
+    '',
+  ],
+  [
+    'the clock goes back by a second',
+    [
+      { ...fail, time: T },
+      { ...pass, time: T - 1_000 },
+    ],
+    '',
+  ],
+  [
+    'two devices whose events cross on their way',
+    [from(1, T - 10_000, pass), { ...from(7, T - 20_000, fail), source: 'e' }],
+    '',
+  ],
+  [
+    'of one time the later one counts',
+    [
+      { ...pass, eventTime: T - HOUR },
+      { ...fail, eventTime: T - HOUR },
+    ],
+    'all',
+  ],
+];
+
+test('the state goes by when things happened', () => {
+  for (const [promise, events, failing, aliveMs] of CASES) {
+    const states = statesOf(...events);
+    assert.equal(failures(states), failing, promise);
+    if (aliveMs !== undefined) assert.equal(states.get('a')?.aliveMs, aliveMs, promise);
+    assert.deepEqual([...states.failing], failing === '' ? [] : ['a'], promise);
   }
 });
 
-test('the asset that is silent longest under a watched key is known at each event', () => {
-  const watch = new Watch([['w'], [], ['w', 'a']]);
-  const states = new AssetStates({ by: 'time', watch });
-  const oldest = () => watch.prefixes.map(({ oldestMs }) => oldestMs && (oldestMs - START_MS) / 1_000);
-  assert.deepEqual(oldest(), [undefined, undefined, undefined]);
-  const observed = (...assetKey: string[]): PlainEvent => ({ type: 'AssetObservation', assetKey });
-  take(states, [observed('w', 'a'), observed('w2'), observed('w', 'b')]);
-  assert.deepEqual(oldest(), [1, 1, 1]);
-  take(states, [observed('w', 'a')], 4);
-  assert.deepEqual(oldest(), [3, 2, 4]);
-  const later = new AssetStates({ by: 'time', watch: new Watch([['w'], [], ['w', 'a']]) });
-  take(later, [observed('w', 'b'), observed('w2')], 5);
-  states.absorb(later);
-  assert.deepEqual(oldest(), [4, 4, 4]);
-  assert.equal(
-    states.forget(({ name }) => name === 'w\0a'),
-    1,
-  );
-  assert.deepEqual(oldest(), [5, 5, undefined]);
-  const read = new AssetStates({ by: 'time', watch: new Watch([['w']]) });
-  for (const asset of states.inOrder()) read.put(asset);
-  read.beginWatch();
-  assert.equal(read.watch?.prefixes[0]?.oldestMs, timeMs(5));
+test('whatever arrives when, what fails is what failed last by its time', () => {
+  const random = randomFrom(7);
+  const below = (end: number) => Math.floor(random() * end);
+  for (let round = 0; round < 500; round += 1) {
+    const events = Array.from({ length: 25 }, (_, n): Given => {
+      const partition = below(3) === 0 ? undefined : `p${below(5)}`;
+      return { passed: below(2) === 0, eventTime: T - HOUR + n, ...(partition !== undefined && { partition }) };
+    });
+    const expected = new Set<string>();
+    for (const { partition = 'all', passed } of events) {
+      if (passed && partition === 'all') expected.clear();
+      else if (passed) expected.delete(partition);
+      else expected.add(partition);
+    }
+    const shuffled = events.map((event) => ({ event, at: random() })).sort((a, b) => a.at - b.at);
+    const states = statesOf(...shuffled.map(({ event }) => event));
+    assert.deepEqual(failures(states).split(',').filter(Boolean).sort(), [...expected].sort(), `round ${round}`);
+    assert.equal(states.get('a')?.failing, expected.size > 0 ? 1 : 0);
+  }
 });
 
-test('without memory a new asset and a new check are not taken and counted, unless they are watched [asset-state-5]', () => {
-  const memory = { bytes: 0, refused: 0 };
-  let hasSpace = true;
-  const watch = new Watch([['w']]);
-  const states = new AssetStates({ by: 'time', memory, hasSpace: () => hasSpace, watch });
-  take(states, [check('a', 'c', true), materialized('a')]);
-  hasSpace = false;
-  take(
-    states,
-    [check('a', 'c', false), materialized('b'), check('a', 'd', true), materialized('w'), materialized('a')],
-    3,
-  );
-  assert.deepEqual([states.refused, memory.refused, memory.bytes], [2, 2, states.bytes]);
-  const found = [...states.inOrder()];
+test('a check shows since when it has its state, and the results in a row', () => {
+  const states = statesOf(pass, fail, fail, pass, fail, fail, fail);
+  const [json] = assetJson(states.get('a')!, 0).checks;
+  const { failing, since, since_seq, in_a_row, seq, failing_severity } = json!;
   assert.deepEqual(
-    found.map(({ name, checks, materialization }) => [name, [...(checks?.keys() ?? [])], materialization?.seq]),
+    { failing, since, since_seq, in_a_row, seq, failing_severity },
+    { failing: true, since: '2026-11-28T12:00:04.000Z', since_seq: 5, in_a_row: 3, seq: 7, failing_severity: 'ERROR' },
+  );
+  const late = take(states, [{ ...pass, eventTime: JANUARY }], 8);
+  assert.deepEqual([checkOf(late).seq, checkOf(late).count, checkOf(late).whole?.inARow], [7, 8, 3]);
+});
+
+test('a check names its failed partitions, the worst severity and since when', () => {
+  const states = statesOf(
+    { ...fail, partition: '26', severity: 'WARN' },
+    { ...fail, partition: '27' },
+    { ...pass, partition: '28' },
+  );
+  const [json] = assetJson(states.get('a')!, 0).checks;
+  const { passed, partition, failing, failing_severity, since_seq, failed_partitions } = json!;
+  assert.deepEqual([passed, partition, failing, failing_severity, since_seq], [true, '28', true, 'ERROR', 1]);
+  assert.deepEqual(
+    failed_partitions?.map((one) => [one.partition, one.severity, one.since_seq]),
     [
-      ['a', ['c'], 7],
-      ['w', [], 6],
+      ['26', 'WARN', 1],
+      ['27', 'ERROR', 2],
     ],
   );
-  assert.equal(found[0]?.checks?.get('c')?.passed, false);
-  take(states, [materialized('a', 'x'.repeat(100_000))], 8);
-  assert.ok(memory.bytes < 5_000, 'a long text is left out');
 });
 
-test('what is forgotten frees its memory, and begins anew with its next event', () => {
-  const memory = { bytes: 0, refused: 0 };
-  const states = new AssetStates({ by: 'time', memory });
-  take(states, [materialized('a', 'p'), check('b', 'c', false), materialized('c')]);
-  assert.equal(
-    states.forget(({ name }) => name < 'c'),
-    2,
+test('an event that was taken before changes nothing [asset-state-2]', () => {
+  const events = [
+    fail,
+    materialized,
+    { ...fail, partition: 'p' },
+    { ...materialized, key: 'b', partition: 'p2' },
+    pass,
+  ];
+  const states = statesOf(...events);
+  const before = linesOf(states);
+  take(states, events);
+  assert.deepEqual(linesOf(states), before);
+  take(states, events.slice(2), 3);
+  assert.deepEqual(linesOf(states), before);
+});
+
+test('a clock that is ahead counts as silence, until the next event', () => {
+  const states = statesOf({ ...materialized, time: IN_2098 });
+  const { aliveMs } = states.get('a')!;
+  assert.deepEqual([silentMs(aliveMs, T), silentMs(aliveMs, IN_2098)], [Number.POSITIVE_INFINITY, 0]);
+  take(states, [{ ...materialized, time: T }], 2);
+  assert.equal(states.get('a')?.aliveMs, T);
+});
+
+test('a failure is never hidden by the bounds of partitions, and their passes end it [asset-state-6]', () => {
+  const states = statesOf(...many(150, fail));
+  const check = checkOf(states);
+  assert.deepEqual([check.partitions?.size, check.failures, check.beyond], [100, 100, 50]);
+  take(states, many(149, pass), 151);
+  assert.equal(isFailing(check), true);
+  take(states, [{ ...pass, partition: '149' }], 300);
+  assert.deepEqual([isFailing(check), check.beyond], [false, 0]);
+  take(states, many(150, fail), 301);
+  take(states, [pass], 451);
+  assert.deepEqual([isFailing(check), check.partitions?.size, states.get('a')?.partitions], [false, 0, 0]);
+});
+
+test('of passed partitions the last eight are kept', () => {
+  const states = statesOf(...many(20, pass));
+  assert.deepEqual([...checkOf(states).partitions!.keys()], ['12', '13', '14', '15', '16', '17', '18', '19']);
+});
+
+test('an asset has a bounded number of checks and partitions', () => {
+  const few = { ...limits, assetChecksMax: 3, assetPartitionsMax: 4 };
+  const states = newStates({ limits: few });
+  take(
+    states,
+    Array.from({ length: 5 }, (_, n) => ({ ...fail, checkName: `c${n}` })),
   );
-  assert.deepEqual([states.size, memory.bytes], [1, statesOf([materialized('c')]).bytes]);
-  take(states, [materialized('a')], 4);
+  const asset = states.get('a')!;
+  assert.deepEqual([asset.checks?.size, asset.checksBeyond, states.refused, asset.seen], [3, 2, 2, 5]);
+  take(states, many(6, { ...fail, checkName: 'c0' }), 6);
+  take(states, many(2, { ...fail, checkName: 'c1' }), 12);
+  assert.deepEqual([asset.partitions, checkOf(states, 'c0').beyond, checkOf(states, 'c1').beyond], [4, 2, 2]);
+});
+
+test('a long text is shortened, and stays apart from others', () => {
+  const long = (end: string) => `${'x'.repeat(300)}${end}`;
+  const states = statesOf(
+    { ...fail, checkName: long('a') },
+    { ...fail, checkName: long('b'), partition: long('p') },
+    { ...materialized, dataVersion: `${'x'.repeat(199)}😀${'y'.repeat(100)}` },
+  );
+  const asset = states.get('a')!;
+  const names = [...asset.checks!.keys()];
+  assert.deepEqual(
+    names.map(({ length }) => length),
+    [217, 217],
+  );
+  assert.match(names[0]!, /^x{200}…[0-9a-f]{16}$/);
+  assert.match(asset.materialization!.dataVersion!, /^x{199}…[0-9a-f]{16}$/);
+  take(states, [{ ...pass, checkName: long('a') }], 4);
+  assert.deepEqual([asset.checks?.size, asset.failing], [2, 1]);
+});
+
+test('without memory a new asset and a new check are not taken and counted, watched or not [asset-state-5]', () => {
+  const memory = { bytes: 0, refused: 0 };
+  let hasSpace = true;
+  const states = newStates({ memory, hasSpace: () => hasSpace, watched: [['w'], ['v']] });
+  take(states, [pass, materialized, { ...materialized, key: 'w\0x' }]);
+  hasSpace = false;
+  const refused = [
+    { ...materialized, key: 'b' },
+    { ...pass, checkName: 'd' },
+    { ...materialized, key: 'w' },
+  ];
+  take(states, [fail, ...refused, { ...materialized, key: 'w\0x' }], 4);
+  assert.deepEqual([states.refused, memory.refused, memory.bytes], [3, 3, states.bytes]);
+  assert.deepEqual([...states.leftOut], ['w']);
+  assert.deepEqual([failures(states), states.size], ['all', 2]);
+  states.forget(({ name }) => name === 'a');
+  assert.deepEqual([...states.leftOut, ...states.failing], []);
+});
+
+test('the memory that is counted is that of what is kept', () => {
+  const random = randomFrom(11);
+  const below = (end: number) => Math.floor(random() * end);
+  const memory = { bytes: 0, refused: 0 };
+  const states = newStates({ memory });
+  for (let seq = 1; seq <= 3_000; seq += 1) {
+    const partition = below(2) === 0 ? undefined : `p${below(130)}${'x'.repeat(below(9))}`;
+    const event = { key: `k${below(4)}`, passed: below(3) > 0, checkName: `c${below(3)}`, dataVersion: `${below(99)}` };
+    take(states, [{ ...event, ...(partition !== undefined && { partition }) }], seq);
+  }
+  const copy = newStates();
+  for (const asset of states.inOrder()) copy.put(asset);
+  assert.deepEqual([states.bytes, memory.bytes], [copy.bytes, copy.bytes]);
+  states.forget(() => true);
+  assert.equal(memory.bytes, 0);
+});
+
+test('what is forgotten frees its memory, and begins again with its next event', () => {
+  const memory = { bytes: 0, refused: 0 };
+  const states = take(newStates({ memory }), [
+    { ...materialized, partition: 'p' },
+    { ...fail, key: 'b' },
+    { ...materialized, key: 'c' },
+  ]);
+  const isEarly = ({ name }: Asset) => name < 'c';
+  assert.equal(states.forget(isEarly), 2);
+  assert.deepEqual([states.size, memory.bytes], [1, statesOf({ ...materialized, key: 'c' }).bytes]);
+  take(states, [materialized], 4);
   assert.deepEqual(
     [...states.inOrder()].map(({ name, materialization }) => [name, materialization?.count]),
     [

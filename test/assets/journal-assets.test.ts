@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { KeyMemory } from '../../src/journal/keys/memory.ts';
 import { contentsOf, STATE_FILE, segmentName } from '../../src/journal/segments.ts';
 import { countOf, createKept, eventAt, type KeptOptions, openKept } from '../support/kept-assets.ts';
@@ -19,6 +20,24 @@ type Reading = NonNullable<KeptOptions['reading']>;
 
 async function report(kept: Kept, first: number, last: number): Promise<void> {
   for (let n = first; n <= last; n += 1) assert.equal(await kept.report([eventAt(n)]), undefined);
+}
+
+/** The journal of a service that was stopped after so many events, without the file. */
+async function stoppedWithout(events: number): Promise<SimulatedDisk> {
+  const disk = new SimulatedDisk();
+  const before = await openKept(disk, { journal: { segmentBytes: 1_000 } });
+  await report(before, 1, events);
+  await before.journal.close();
+  disk.drop(STATE_FILE);
+  return disk;
+}
+
+/** Rejects when the signal aborts. */
+function never(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    if (signal.aborted) reject(signal.reason);
+    signal.addEventListener('abort', () => reject(signal.reason));
+  });
 }
 
 /** The state as it is made from the lines alone, by a service that has no file. */
@@ -96,35 +115,55 @@ test('a report that gets 503 and one that is repeated change nothing', async () 
 });
 
 test('events that are recorded while the lines are read count once, and wait for nothing [journal-assets-5]', async () => {
-  const disk = new SimulatedDisk();
-  const before = await openKept(disk, { journal: { segmentBytes: 2_000 } });
-  await report(before, 1, 100);
-  await before.journal.close();
-  disk.drop(STATE_FILE);
-  const open = gate();
-  const reading: Reading = () =>
+  const disk = await stoppedWithout(100);
+  // With little memory for batches that wait the lines are read again up to the last batches.
+  for (const assetsWaitBytes of [1_000_000, 2_000]) {
+    const open = gate();
+    const reading: Reading = (own) =>
+      async function* (name, start, end) {
+        await open.opened;
+        yield* own.read(name, start, end);
+      };
+    const kept = await openKept(disk.afterCrash(), { reading, limits: { assetsWaitBytes } });
+    await report(kept, 101, 140);
+    assert.equal(kept.assets.current, undefined);
+    open.open();
+    const { assets } = await kept.state();
+    assert.equal(countOf(assets), 140);
+    await report(kept, 141, 150);
+    assert.deepEqual((await kept.state()).assets, await foldedAnew(kept.disk));
+    await kept.journal.close();
+    assert.deepEqual((await (await openKept(kept.disk)).state()).assets, await foldedAnew(kept.disk));
+  }
+});
+
+test('a state that is behind reads without turns while events are recorded, so that it arrives [journal-assets-11]', async () => {
+  const disk = await stoppedWithout(300);
+  let turns = 0;
+  const reading: Reading = (_, { signal, mayReadNow }) =>
     async function* (name, start, end) {
-      await open.opened;
-      yield* disk.read(name, start, end);
+      for await (const chunk of disk.read(name, start, end)) {
+        const isNow = mayReadNow(chunk.length);
+        if (!isNow) turns += 1;
+        // Under load a turn takes long.
+        if (!isNow) await sleep(20, undefined, { signal });
+        yield chunk;
+      }
     };
-  const kept = await openKept(disk, { reading });
-  await report(kept, 101, 140);
-  assert.equal(kept.assets.current, undefined);
-  open.open();
-  const { assets } = await kept.state();
-  assert.equal(countOf(assets), 140);
-  await report(kept, 141, 150);
-  assert.deepEqual((await kept.state()).assets, await foldedAnew(disk));
-  await kept.journal.close();
-  assert.deepEqual((await (await openKept(disk)).state()).assets, await foldedAnew(disk));
+  const kept = await openKept(disk, { reading, journal: { segmentBytes: 1_000 } });
+  const files = contentsOf(disk.names()).segments.length;
+  let n = 300;
+  while (kept.assets.current === undefined && n < 3_000) {
+    n += 1;
+    await report(kept, n, n);
+  }
+  assert.ok(kept.assets.current !== undefined, `behind after ${n - 300} events`);
+  assert.ok(turns < files / 2, `${turns} turns for ${files} files`);
+  assert.equal(countOf((await kept.state()).assets), n);
 });
 
 test('a stop while the lines are read keeps what was read, and the next start continues there', async () => {
-  const disk = new SimulatedDisk();
-  const before = await openKept(disk, { journal: { segmentBytes: 2_000 } });
-  await report(before, 1, 100);
-  await before.journal.close();
-  disk.drop(STATE_FILE);
+  const disk = await stoppedWithout(100);
   let chunks = 0;
   const stuck = gate();
   const reading: Reading = () =>
@@ -140,22 +179,21 @@ test('a stop while the lines are read keeps what was read, and the next start co
   const { lastSeq = 0 } = kept.assets;
   assert.ok(lastSeq > 10 && lastSeq < 100, `${lastSeq}`);
   await kept.journal.close();
-  assert.match(disk.text(STATE_FILE), new RegExp(`^\\{"format":1,"seq":${lastSeq},`));
+  assert.match(disk.text(STATE_FILE), new RegExp(`^\\{"format":2,"seq":${lastSeq},`));
   stuck.open();
   assert.deepEqual((await (await openKept(disk)).state()).assets, await foldedAnew(disk));
 });
 
 test('retention waits for a state that is being read, not for its turns, and no longer than for what it removes', async () => {
-  const disk = new SimulatedDisk();
-  const before = await openKept(disk, { journal: { segmentBytes: 1_000 } });
-  await report(before, 1, 100);
-  await before.journal.close();
-  disk.drop(STATE_FILE);
-  // The turns of readings never come.
-  const reading: Reading = (_, signal) =>
-    async function* () {
-      if (signal?.aborted) throw signal.reason;
-      await new Promise((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason)));
+  const disk = await stoppedWithout(100);
+  let turns = 0;
+  const reading: Reading = (_, { signal, mayReadNow }) =>
+    async function* (name, start, end) {
+      for await (const chunk of disk.read(name, start, end)) {
+        if (!mayReadNow(chunk.length)) turns += 1;
+        if (turns > 3) await never(signal); // the next turn never comes
+        yield chunk;
+      }
     };
   const kept = createKept(disk, { journal: RETAIN, reading });
   await kept.assets.removing(1); // the first file is read without turns, as by a start on a full disk

@@ -27,7 +27,7 @@ async function report(kept: KeptJournal, first: number, last: number): Promise<v
 async function read(disk: SimulatedDisk, progress = AT_REST) {
   const remarks: string[] = [];
   const { kept, firstSeq } = await readKept(loadingOf(disk, limits), progress, ({ text }) => remarks.push(text));
-  const assets = JSON.parse(JSON.stringify([...kept.states.inOrder()].map((asset) => assetJson(asset, 'time'))));
+  const assets = JSON.parse(JSON.stringify([...kept.states.inOrder()].map((asset) => assetJson(asset, 0))));
   return { assets, firstSeq, remarks, kept };
 }
 
@@ -69,7 +69,7 @@ test('a command reads again if retention has removed lines after the file meanwh
   const remarks: string[] = [];
   const { kept: found } = await readKept(loadingOf(beside, limits), AT_REST, ({ text }) => remarks.push(text));
   assert.ok(isRead);
-  const assets = JSON.parse(JSON.stringify([...found.states.inOrder()].map((asset) => assetJson(asset, 'time'))));
+  const assets = JSON.parse(JSON.stringify([...found.states.inOrder()].map((asset) => assetJson(asset, 0))));
   assert.deepEqual([countOf(assets), remarks, found.unseen], [80, [], []]);
 });
 

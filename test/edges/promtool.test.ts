@@ -76,6 +76,8 @@ test('promtool accepts the alert rules, and each fires when it should and not be
     AssetlogForwardBehind: [{ assetlog_forward_lag_seconds: '0x30 3700+60x20' }, 42],
     AssetlogForwardLosesEvents: [{ assetlog_forward_missing_events: '0x30 100x20' }, 35],
     AssetlogForwardDeadLetters: [{ assetlog_forward_dead_letters: '0x30 3x20' }, 35],
+    AssetlogAlarmsWait: [{ assetlog_alarms_waiting: '0x30 1x30' }, 46],
+    AssetlogAlarmsLeftOut: [{ assetlog_alarms_left_out: '0x30 1x30' }, 46],
     AssetlogHubSilent: [{ assetlog_hub_silent_seconds: '0x30 3660+60x20' }, 31],
     AssetlogHubFullSoon: [{ assetlog_hub_sources_ratio: '0.5x30 0.95x20' }, 35],
   };

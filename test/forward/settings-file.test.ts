@@ -39,6 +39,7 @@ function watch(config: Config, journals = 1, problemsOf: string[] = [], seen: st
   const notices = {
     ...quiet,
     error: (message: string, fields = {}) => problemsOf.push(`${message} ${JSON.stringify(fields)}`),
+    warn: (message: string, fields = {}) => problemsOf.push(`${message} ${JSON.stringify(fields)}`),
   };
   const fast = { ...limits, deploymentsCheckMs: 3_600_000 };
   return watchDestinations(
@@ -456,18 +457,47 @@ test('a file that turns bad changes nothing, and more senders than there may be 
 test('when a hook is called is read strictly, and is of no use elsewhere', () => {
   const hook = { name: 'a', to: 'hook+http://h' };
   const of = (more: object) => problems(fileOf({ ...hook, ...more }));
-  assert.deepEqual(good(fileOf({ ...hook, on: ['changed', 'stale'], staleAfter: '26h' }))[0]?.on, ['changed', 'stale']);
-  const kinds = 'must be an array of "failed", "changed", "recovered", "stale"';
-  for (const on of [[], 'changed', ['passed']]) assert.deepEqual(of({ on }), [`line 1: destinations[0].on ${kinds}`]);
-  const both = 'line 1: destinations[0] has only one of "stale" in on and staleAfter, which belong together';
-  assert.deepEqual(of({ on: ['stale'] }), [both]);
+  const [one] = good(fileOf({ ...hook, on: ['recovered', 'fresh'], staleAfter: '26h', hold: true }));
+  assert.deepEqual([one?.on, one?.hold], [['recovered', 'fresh'], false]);
+  const kinds = 'must be an array of "failed", "recovered", "stale", "fresh"';
+  for (const on of [[], 'failed', ['passed']]) assert.deepEqual(of({ on }), [`line 1: destinations[0].on ${kinds}`]);
+  const both = 'line 1: destinations[0] has only one of "stale" or "fresh" in on and staleAfter, which belong together';
+  for (const on of [['stale'], ['fresh']]) assert.deepEqual(of({ on }), [both]);
   assert.deepEqual(of({ on: ['failed'], staleAfter: '1h' }), [both]);
   const after = 'line 1: destinations[0].staleAfter must be a duration such as 26h';
   for (const staleAfter of ['0s', '26', 26]) assert.deepEqual(of({ on: ['stale'], staleAfter }), [after]);
   const only = 'line 1: destinations[0].only has type or passed, which on says; leave them out';
-  for (const one of [{ passed: false }, { type: 'check' }])
-    assert.deepEqual(of({ on: ['changed'], only: one }), [only]);
+  for (const one of [{ passed: false }, { type: 'check' }]) assert.deepEqual(of({ on: ['failed'], only: one }), [only]);
+  const lacks =
+    'line 1: destinations[0].only has data_version, description or idempotency_key, which an alarm does not have; leave them out';
+  for (const name of ['data_version', 'description', 'idempotency_key'])
+    assert.deepEqual(of({ on: ['failed'], only: { [name]: 'x' } }), [lacks]);
+  for (const name of ['key', 'key_prefix', 'key_begins_with', 'check', 'partition'])
+    assert.deepEqual(good(fileOf({ ...hook, on: ['failed'], only: { [name]: 'x' } })).length, 1);
   const noUse = 'means nothing to a destination with the scheme nats; leave it out';
-  const engine = { name: 'a', to: 'nats://n/S', on: ['changed'] };
+  const engine = { name: 'a', to: 'nats://n/S', on: ['failed'] };
   assert.deepEqual(problems(fileOf(engine)), [`line 1: destinations[0].on ${noUse}`]);
+});
+
+test('what a hook of 0.3 got is read as what is nearest to it, with one warning', async (t) => {
+  const file = join(newFolder(t), 'forward.json');
+  const log: string[] = [];
+  const readOf = async (...on: string[][]) => {
+    log.length = 0;
+    writeFileSync(file, fileOf(...on.map((one, at) => ({ name: `h${at}`, to: 'hook+http://h', on: one }))));
+    const found = await watch(configOf('--forward', file), 1, log);
+    found?.stop();
+    return found?.current.map((one) => one.on);
+  };
+  assert.deepEqual(await readOf(['failed', 'recovered']), [['failed', 'recovered']]);
+  assert.deepEqual(log, []);
+  assert.deepEqual(await readOf(['failed'], ['changed'], ['recovered', 'changed'], ['recovered']), [
+    ['failed'],
+    ['failed', 'recovered'],
+    ['recovered', 'failed'],
+    ['recovered'],
+  ]);
+  assert.equal(log.length, 1);
+  assert.match(log[0]!, /^"failed" now posts when a check begins to fail; for each failure leave out "on" and write/);
+  assert.match(log[0]!, /\{"destinations":"h0, h1, h2"\}$/);
 });

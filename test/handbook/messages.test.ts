@@ -114,7 +114,6 @@ const excuses: readonly Excuse[] = [
     reason: 'it says itself what to do, or that another try is enough',
     paths: ['commands/', 'config/', 'forward/', 'http/', 'journal/', 'reading/', 'service'],
     texts: [
-      'it has changed meanwhile',
       'name a destination of',
       'or check headers',
       /^the proxy in … …$/,
@@ -134,6 +133,7 @@ const excuses: readonly Excuse[] = [
       'run assetlog verify',
       'give it a name of its own',
       'continue with SIGHUP',
+      'is a hook with "on"',
       'set it with forward from',
       'the first event that it lacks',
       'gunzip',
@@ -165,7 +165,7 @@ const excuses: readonly Excuse[] = [
     paths: ['commands/'],
     texts: [
       'is not a seq such as 7',
-      'last success …',
+      /^alarms: … open/,
       'tries again at …',
       'removed before it confirmed them',
       /^assetlog forward dead …/,

@@ -61,7 +61,10 @@ function waiting(t: TestContext, keys: readonly (readonly string[])[], fail?: Er
     notices: quiet,
     limits,
   });
-  const journals = { whenReadable: async () => journal as unknown as ReadableJournal } as unknown as ReadableJournals;
+  const journals = {
+    whenReadable: async () => journal as unknown as ReadableJournal,
+    shared: { turns: { take: async () => {} } },
+  } as unknown as ReadableJournals;
   const readings = new AssetReadings({
     journals,
     assets: all,

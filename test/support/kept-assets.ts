@@ -2,7 +2,7 @@
 
 import { AllAssets, type AllAssetsOptions } from '../../src/assets/all-assets.ts';
 import { assetJson } from '../../src/assets/asset-json.ts';
-import type { JournalAssets } from '../../src/assets/journal-assets.ts';
+import type { FoldedJournal, JournalAssets } from '../../src/assets/journal-assets.ts';
 import type { Limits } from '../../src/config/limits.ts';
 import type { ReadableDisk } from '../../src/journal/disk.ts';
 import type { JournalOptions } from '../../src/journal/options.ts';
@@ -35,11 +35,13 @@ export interface ShownAsset {
   readonly checks: readonly (ShownLatest & { readonly passed: boolean; readonly in_a_row: number })[];
 }
 
+export type ReadingOptions = Parameters<FoldedJournal['diskFor']>[0];
+
 export interface KeptOptions extends Partial<Pick<AllAssetsOptions, 'keys'>> {
   readonly journal?: Partial<JournalOptions>;
   readonly limits?: Partial<Limits>;
   /** @returns what the lines are read with in turns, instead of `disk.read` */
-  readonly reading?: (disk: SimulatedDisk, signal: AbortSignal | undefined) => ReadableDisk['read'];
+  readonly reading?: (disk: SimulatedDisk, options: ReadingOptions) => ReadableDisk['read'];
 }
 
 /** Creates a journal that is not open yet. */
@@ -54,11 +56,11 @@ export function createKept(
     isHosted: false,
     openDisk: () => disk,
     journalOf: () => ({
-      diskFor: ({ signal }) => ({
+      diskFor: (options) => ({
         folder: disk.folder,
         list: () => disk.list(),
         size: (name) => disk.size(name),
-        read: reading?.(disk, signal) ?? ((...range) => disk.read(...range)),
+        read: reading?.(disk, options) ?? ((...range) => disk.read(...range)),
       }),
       progress: () => progress.of(disk.folder),
       remarks: () => () => {},
@@ -82,7 +84,7 @@ export function createKept(
     state: async () => {
       await assets.whenCurrent(new AbortController().signal);
       const { states, sinceSeq, unseen } = assets.current!;
-      const shown = [...states.inOrder()].map((asset) => assetJson(asset, 'time'));
+      const shown = [...states.inOrder()].map((asset) => assetJson(asset, 0));
       return { assets: JSON.parse(JSON.stringify(shown)), sinceSeq, unseen };
     },
   };

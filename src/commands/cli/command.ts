@@ -59,6 +59,8 @@ export interface Description<Values> {
   readonly about: string;
   readonly operands?: Operands;
   readonly options: Options<Values>;
+  /** Options that an earlier version had, with what to use now. */
+  readonly goneOptions?: Readonly<Record<string, string>>;
   /** Lines of the help below the options: examples, limits, exit codes; an inner array has lines that several commands share. */
   readonly notes: readonly (string | readonly string[])[];
 }
@@ -96,8 +98,10 @@ export function defineCommand<Values extends object>(
   return {
     ...(description as Description<never>),
     run: async (args, env, output) => {
-      const { options, operands } = description;
+      const { options, operands, goneOptions = {} } = description;
       if (asksForHelp(args, options, operands)) return { kind: 'help' };
+      const [gone] = args.flatMap((word) => word.split('=', 1)).filter((flag) => goneOptions[flag] !== undefined);
+      if (gone !== undefined) return { kind: 'invalid', problems: [`${gone} is gone; ${goneOptions[gone]}`] };
       const read = readOptions(args, env, options, operands);
       if (read.kind === 'invalid') return read;
       return { kind: 'ended', exitCode: await act(read.values, output, read.operands, env, args) };

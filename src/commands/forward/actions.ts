@@ -4,7 +4,7 @@ import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
 import { shownKey } from '../../event/asset-key.ts';
 import { endpoints, findEndpoint } from '../../event/parameters.ts';
-import { continueFrom, NotPossibleError, newIdentity, skip } from '../../forward/by-hand.ts';
+import { continueFrom, cursorProblem, NotPossibleError, newIdentity, skip } from '../../forward/by-hand.ts';
 import { type DeadLetter, encodeDeadLetter, isOpen, seqsOf } from '../../forward/ledger/letter.ts';
 import type { LetterState, LetterStates } from '../../forward/ledger/letter-states.ts';
 import { readDeadLetters, readLetterStates } from '../../forward/ledger/letters.ts';
@@ -35,12 +35,9 @@ interface ForwardAction {
 /** By name. The last three throw InUseError while a service runs, but `skip` only for events without a letter. */
 export const actions = {
   dead: showDead,
-  retry: retryDeadLetters,
-  skip: giveUp,
-  from: (action: ForwardAction) =>
-    changeLocked(action, '--seq N', action.values.seq, ({ first }) =>
-      continueFrom(action.disk, action.name, first, limits),
-    ),
+  retry: (action: ForwardAction) => withCursor(action, retryDeadLetters),
+  skip: (action: ForwardAction) => withCursor(action, giveUp),
+  from: (action: ForwardAction) => withCursor(action, changePosition),
   identity: (action: ForwardAction) =>
     changeLocked(action, '--new', action.values.new || undefined, () =>
       newIdentity(action.disk, action.values.seq?.first, limits),
@@ -56,6 +53,18 @@ const columns: readonly Column[] = [
   { title: 'asset key', shownPart: 'end' }, // keys differ in their last parts
   { title: 'reason' },
 ];
+
+/** Refuses what a hook with `on` does not have. */
+async function withCursor(action: ForwardAction, run: (action: ForwardAction) => Promise<ExitCode>): Promise<ExitCode> {
+  const problem = await cursorProblem(action.disk, action.name, limits);
+  return problem === undefined ? run(action) : refuse(action.output, problem);
+}
+
+function changePosition(action: ForwardAction): Promise<ExitCode> {
+  return changeLocked(action, '--seq N', action.values.seq, ({ first }) =>
+    continueFrom(action.disk, action.name, first, limits),
+  );
+}
 
 /** Lists the open letters, or prints the letters of one event, or all, unchanged. @returns 0 @throws Error for a damaged file */
 async function showDead({ disk, name, values: { seq, json }, output }: ForwardAction): Promise<ExitCode> {

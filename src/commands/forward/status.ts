@@ -68,13 +68,14 @@ interface ShownDestination {
 
 function screenOf(all: readonly ShownDestination[], width: number): string {
   const rows = all.map(({ status }) => {
-    const { state, since, lag_events, lag_seconds, dead_letters } = status;
-    const age = lag_events === 0 ? '-' : lag_seconds === null ? '?' : inLargestUnit(lag_seconds);
+    const { state, since, alarms, alarms_waiting, lag_events, lag_seconds, dead_letters } = status;
+    const isAge = lag_events !== 0 && alarms === null;
+    const age = !isAge ? '-' : lag_seconds === null ? '?' : inLargestUnit(lag_seconds);
     return [
       titleOf(status),
       isWell(status) ? state : state.toUpperCase(),
       shownMinute(since),
-      `${lag_events ?? '?'}`,
+      `${lag_events ?? alarms_waiting ?? '?'}`,
       age,
       `${dead_letters ?? '?'}`,
     ];
@@ -85,7 +86,8 @@ function screenOf(all: readonly ShownDestination[], width: number): string {
 /** The notes below the table: the URL, why forwarding does not continue, and what to do. */
 function notesOf({ status, folder }: ShownDestination, width: number): string {
   const { name, to, kind, seq, last_seq, reason, next_try, dead_letters, lost_events, last_success } = status;
-  const at = `event ${seq ?? '?'} of ${last_seq}, last success ${shownMinute(last_success)}`;
+  const position = status.alarms === null ? `event ${seq ?? '?'} of ${last_seq}` : alarmsText(status);
+  const at = `${position}, last success ${shownMinute(last_success)}`;
   const notes = [`${titleOf(status)}: ${to}${kind === null ? '' : ` (${kind === 'api' ? 'plain' : kind})`}, ${at}`];
   if (reason !== null) notes.push(...reason.split(LAST_COMMAND));
   if (next_try !== null && Date.parse(next_try) > Date.now())
@@ -96,6 +98,11 @@ function notesOf({ status, folder }: ShownDestination, width: number): string {
   const fitting = new RegExp(`(.{1,${width - 2}})( |$)`, 'g');
   const fit = (note: string) => (COMMAND.test(note) ? note : note.replace(fitting, '$1\n  ').trimEnd());
   return `\n${notes.map((note) => fit(printable(note))).join('\n  ')}\n`;
+}
+
+function alarmsText({ alarms, alarms_waiting, alarms_left_out }: DestinationStatus): string {
+  const others = alarms_left_out ? `, ${alarms_left_out} left out` : '';
+  return `alarms: ${alarms} open, ${alarms_waiting ?? '?'} to be posted${others}`;
 }
 
 /** Only plain words, since a reason can contain text of a server. */

@@ -1,30 +1,11 @@
-/** `assetlog assets`: shows a summary of each asset in a journal, with its latest events and the state of its checks. */
+/** `assetlog assets`: shows the state of each asset in a journal, with its latest events and its checks. */
 
-import { assetJson } from '../../assets/asset-json.ts';
-import {
-  type Asset,
-  AssetStates,
-  checksOf,
-  deploymentOf,
-  failingOf,
-  isAskedFor,
-  keyOf,
-  type Latest,
-  latestCheck,
-  latestEvent,
-  pagesOf,
-  recordedAt,
-  reportedIn,
-  withDeploymentName,
-} from '../../assets/asset-state.ts';
+import type { AssetJson, CheckJson, LatestJson } from '../../assets/asset-json.ts';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
-import { limits, MIB } from '../../config/limits.ts';
 import { flagOf, flagOption, type ValuesOf } from '../../config/options.ts';
-import { keyText, shownKey } from '../../event/asset-key.ts';
-import { type By, happenedAt, sortKeyOf } from '../../event/event-time.ts';
+import { BETWEEN_PARTS, keyText, shownKey } from '../../event/asset-key.ts';
 import { durationMs } from '../../event/moment.ts';
-import { type Filter, searches } from '../../event/search.ts';
-import type { Line } from '../../journal/look/reading.ts';
+import { searches } from '../../event/search.ts';
 import { defineCommand, type Environment, type Output, refuse } from '../cli/command.ts';
 import { folderOperand } from '../cli/data-folder.ts';
 import { minuteOf } from '../cli/table.ts';
@@ -40,33 +21,25 @@ import {
   withJournals,
 } from './listing.ts';
 import { nothingText } from './nothing.ts';
-import {
-  boundsOf,
-  byOption,
-  journalOption,
-  keyOption,
-  keyStartOption,
-  lastOptions,
-  lookNotes,
-  problemWith,
-  rangeOptions,
-  rangeTest,
-  sourceOption,
-} from './options.ts';
-import { hasEvent, type JournalSource, type JournalSources } from './source.ts';
+import { journalOption, keyOption, keyStartOption, lastOptions, lookNotes, problemWith } from './options.ts';
+import type { JournalSource, JournalSources } from './source.ts';
 
 const FORGET = 'forget';
 /** The options that leave assets out. */
-const FILTERS = ['key', 'keyPrefix', 'keyBeginsWith', 'failing', 'source', 'stale', 'since', 'until'] as const;
+const FILTERS = ['key', 'keyPrefix', 'keyBeginsWith', 'failing', 'stale'] as const;
 const FORGET_FILTERS: readonly string[] = ['keyPrefix', 'stale'];
+
+/** An asset, with its deployment in the data folder of several. */
+interface Row extends AssetJson {
+  readonly deployment?: string;
+}
 
 const assetsOptions = {
   data: journalOption,
   key: keyOption('only this asset'),
   keyPrefix: keyOption('only assets whose key starts with these parts'),
   keyBeginsWith: keyStartOption(searches.keyStart.what),
-  failing: flagOption('', 'only assets with a check that failed when it last ran', () => true),
-  source: sourceOption(searches.source.what),
+  failing: flagOption('', 'only assets with a failing check, and of their checks only these', () => true),
   stale: flagOption(
     'DURATION',
     'only assets without an event for this long, such as 26h; exits with 1 if there is one',
@@ -75,8 +48,6 @@ const assetsOptions = {
       return word;
     },
   ),
-  ...rangeOptions,
-  by: byOption('time (recorded) or event_time (happened): for the latest event, --since and --until'),
   ...lastOptions,
 };
 
@@ -87,16 +58,16 @@ export const assets = defineCommand(
     summary: 'show the latest events and the state of the checks of each asset',
     about:
       'Shows for each asset, ordered by key, the number of events of each kind, the latest of each, and the state of its\n' +
-      'checks: the latest result of each check, in any partition. Reads the state that a service keeps, which has the events\n' +
-      'that retention removed too; with --since, --until, --source or --by event_time it reads the events. Needs memory for\n' +
-      'each asset and check, not for each event. Locks nothing, like assetlog events. forget ends the state of an asset that\n' +
-      'is gone for good, beside a service or without one: KEY, or --key-prefix with --stale. Its events stay.',
+      'checks. The state goes by when things happened: event_time, or when a device recorded them, or when they arrived; a\n' +
+      'time that cannot be right counts as the arrival. A check fails while its last result, or that of any partition, is a\n' +
+      'failure, and a pass without a partition ends them all. Reads the state that a service keeps, which has the events that\n' +
+      'retention removed too. Locks nothing, like assetlog events. forget ends the state of an asset that is gone for good,\n' +
+      'beside a service or without one: KEY, or --key-prefix with --stale. Its events stay.',
     notes: [
       'Examples:',
       '  assetlog assets --failing',
       '  assetlog assets --key-prefix warehouse --csv',
       '  assetlog assets --stale 26h || echo a load is missing',
-      '  assetlog assets --by event_time --until 2026-11-20',
       '  assetlog assets forget --key-prefix tmp --stale 90d',
       '',
       lookNotes,
@@ -104,6 +75,12 @@ export const assets = defineCommand(
     ],
     operands: { ...folderOperand, max: 2, text: '[FOLDER] | forget [KEY]', actions: [FORGET] },
     options: assetsOptions,
+    goneOptions: {
+      '--by': 'the state goes by when things happened',
+      '--since': 'use assetlog events --since',
+      '--until': 'use assetlog events --until',
+      '--source': 'use assetlog events --source',
+    },
   },
   showAssets,
 );
@@ -133,210 +110,161 @@ async function showAssets(
   return code === exitCodes.done && hasAlarm ? exitCodes.refused : code;
 }
 
-/** @returns whether an asset was listed, or the requested keys or source have no asset in any state */
+/** @returns whether an asset was listed, or the requested keys have no asset in any state */
 async function listAssets(
   { kind, all }: JournalSources,
   values: AssetsOptions,
   args: readonly string[],
   output: Output,
 ): Promise<boolean> {
-  const { by, source: onlySource, stale } = values;
-  const filter = filterOf(values);
-  const isInRange = rangeTest(values);
-  const print = printerOf(
-    values,
-    output.stdout,
-    formsBy(by, kind === 'hosted', await sourceColumn(values, output.stdout, all)),
-  );
-  const known = knownAssets(all, values);
-  const states = new AssetStates({ by });
-  const takeEvents = (lines: readonly Line[], deployment: string | undefined) => {
-    for (const { event } of lines) {
-      if (by === 'event_time' && !isInRange(sortKeyOf(happenedAt(event)))) continue;
-      states.take(event.seq, Date.parse(event.time), reportedIn(event), deployment);
-    }
-  };
-  if (known === undefined) {
-    for (const source of all) {
-      for await (const lines of source.read(filter)) {
-        takeEvents(lines, source.deployment);
-        checkMemory(states, values);
-      }
-    }
-  }
+  const source = await sourceColumn(values, output.stdout, all);
+  const print = printerOf(values, output.stdout, formsOf(kind === 'hosted', source));
   let count = 0;
   if (!(await print([]))) return false;
-  for await (const assets of known ?? pagesOf(states.inOrder())) {
-    const page = known === undefined ? assets.filter(stateTest(values)) : assets;
+  for await (const page of assetsIn(all, values)) {
     count += page.length;
     if (!(await print(page))) break;
   }
   if (count > 0) return true;
-  const isFound = async (some: AssetsOptions) => {
-    if (known !== undefined) return hasAsset(knownAssets(all, some)!);
-    if ((some.failing ?? some.stale) !== undefined) return undefined;
-    return hasEvent(all, some, filterOf(some));
-  };
+  const isFound = (some: AssetsOptions) => hasAsset(assetsIn(all, some));
   output.complain(await nothingText({ what: 'assets', values, filters: FILTERS, args, isFound }));
-  return (onlySource !== undefined && states.size === 0) || (stale !== undefined && (await isKeyUnknown(all, values)));
+  return values.stale !== undefined && (await isKeyUnknown(all, values));
 }
 
-function filterOf(values: AssetsOptions): Filter {
-  const { key, keyPrefix, keyBeginsWith, source } = values;
-  return { assetKey: key, keyPrefix, keyStart: keyBeginsWith, source, ...boundsOf(values) };
-}
-
-/** @returns a test for the requested state of an asset */
-function stateTest({ failing, stale }: Pick<AssetsOptions, 'failing' | 'stale'>): (asset: Asset) => boolean {
-  const staleMs = stale === undefined ? undefined : Date.now() - durationMs(stale)!;
-  return (asset) => isAskedFor(asset, { failing, staleMs });
-}
-
-/** @returns the matching assets from the states that services keep; undefined if events must be read for them */
-function knownAssets(
+/** @returns the matching assets, from the states that services keep */
+function assetsIn(
   sources: readonly JournalSource[],
-  { by, since, until, key, keyPrefix, keyBeginsWith, failing, stale, source }: AssetsOptions,
-): AsyncGenerator<readonly Asset[]> | undefined {
-  if (by !== 'time' || (since ?? until ?? source) !== undefined) return undefined;
-  const assetsIn = (journal: JournalSource) =>
+  { key, keyPrefix, keyBeginsWith, failing, stale }: AssetsOptions,
+): AsyncGenerator<readonly Row[]> {
+  const inOne = (journal: JournalSource) =>
     key === undefined
       ? journal.assets({ keyPrefix, keyBeginsWith, failing, stale })
       : onlyKey(journal.assets({ keyPrefix: key, keyBeginsWith, failing, stale }), key, keyPrefix);
   const [only, ...others] = sources;
-  return only?.deployment === undefined && others.length === 0 ? assetsIn(only!) : ofDeployments(sources, assetsIn);
+  return only?.deployment === undefined && others.length === 0 ? inOne(only!) : ofDeployments(sources, inOne);
 }
 
 /** @returns the assets of all deployments, ordered by key */
 async function* ofDeployments(
   sources: readonly JournalSource[],
-  assetsIn: (journal: JournalSource) => AsyncGenerator<readonly Asset[]>,
-): AsyncGenerator<readonly Asset[]> {
-  const found: Asset[] = [];
+  inOne: (journal: JournalSource) => AsyncGenerator<readonly AssetJson[]>,
+): AsyncGenerator<readonly Row[]> {
+  const found: (readonly [order: string, row: Row])[] = [];
   for (const source of sources) {
-    for await (const page of assetsIn(source))
-      for (const asset of page) found.push(withDeploymentName(asset, source.deployment ?? ''));
+    const { deployment = '' } = source;
+    for await (const page of inOne(source))
+      for (const asset of page)
+        found.push([[...asset.asset_key, '', deployment].join(BETWEEN_PARTS), { deployment, ...asset }]);
   }
-  found.sort((a, b) => (a.name < b.name ? -1 : 1));
-  yield* pagesOf(found);
+  found.sort(([a], [b]) => (a < b ? -1 : 1));
+  for (let at = 0; at < found.length; at += PAGE_ROWS) yield found.slice(at, at + PAGE_ROWS).map(([, row]) => row);
 }
+
+/** So many are formatted and printed at a time. */
+const PAGE_ROWS = 1_000;
 
 /** The first of the assets whose keys start with `key` is the asset with that key, if it exists. */
 async function* onlyKey(
-  pages: AsyncGenerator<readonly Asset[]>,
+  pages: AsyncGenerator<readonly AssetJson[]>,
   key: readonly string[],
   keyPrefix: readonly string[] = [],
-): AsyncGenerator<readonly Asset[]> {
+): AsyncGenerator<readonly AssetJson[]> {
   for await (const [first] of pages) {
     if (first === undefined) continue;
-    if (keyOf(first).length === key.length && startsWith(first, keyPrefix)) yield [first];
+    const { asset_key } = first;
+    if (asset_key.length === key.length && keyPrefix.every((part, at) => asset_key[at] === part)) yield [first];
     return;
   }
 }
 
-function startsWith(asset: Asset, parts: readonly string[]): boolean {
-  return parts.every((part, at) => keyOf(asset)[at] === part);
-}
-
-/** @returns whether no asset has the requested key, in any state and at any time */
+/** @returns whether no asset has the requested key, in any state */
 async function isKeyUnknown(sources: readonly JournalSource[], values: AssetsOptions): Promise<boolean> {
   if ((values.key ?? values.keyPrefix ?? values.keyBeginsWith) === undefined) return false;
-  const all = {
-    by: 'time',
-    failing: undefined,
-    stale: undefined,
-    since: undefined,
-    until: undefined,
-    source: undefined,
-  } as const;
-  return !(await hasAsset(knownAssets(sources, { ...values, ...all })!));
+  return !(await hasAsset(assetsIn(sources, { ...values, failing: undefined, stale: undefined })));
 }
 
-async function hasAsset(pages: AsyncGenerator<readonly Asset[]>): Promise<boolean> {
+async function hasAsset(pages: AsyncGenerator<readonly AssetJson[]>): Promise<boolean> {
   for await (const page of pages) if (page.length > 0) return true;
   return false;
 }
 
-/** @throws Error for more than `assetBytesMax` of states: a service could send assets without end */
-function checkMemory({ bytes }: AssetStates, { url }: AssetsOptions): void {
-  if (url === '' || bytes <= limits.assetBytesMax) return;
-  throw new Error(`its assets need more than ${limits.assetBytesMax / MIB} MiB of memory; give --key or --key-prefix`);
-}
-
-/** @param by the time of the latest events that the table shows. By `event_time`, JSON and CSV have it beside the `time`. */
-function formsBy(by: By, isHosted: boolean, source: SourceColumn): Forms<Asset> {
-  const when = by === 'time' ? 'UTC' : 'event time';
-  const forms: Forms<Asset> = {
+function formsOf(isHosted: boolean, source: SourceColumn): Forms<Row> {
+  const forms: Forms<Row> = {
     columns: [
       { title: 'checks', whole: 8 },
       ...source.columns,
       { title: 'asset key', shownPart: 'end' }, // keys differ in their last parts
-      { title: `materialized (${when})`, whole: 18 },
-      { title: `observed (${when})`, whole: 14 },
+      { title: 'materialized (UTC)', whole: 18 },
+      { title: 'observed (UTC)', whole: 14 },
       { title: 'failed checks' },
     ],
     row: (asset) => [
       outcomeOf(asset),
-      ...source.cells(latestEvent(asset).source),
-      shownKey(keyOf(asset)),
-      whenAndHowOften(asset.materialization, by),
-      whenAndHowOften(asset.observation, by),
-      failedChecksAsText(asset),
+      ...source.cells(latestOf(asset)?.source),
+      shownKey(asset.asset_key),
+      whenAndHowOften(asset.materialization),
+      whenAndHowOften(asset.observation),
+      failingIn(asset).map(failureAsText).join(', '),
     ],
     header: [
       'asset_key',
-      ...columnsOf('materialization', by),
-      ...columnsOf('observation', by),
-      ...columnsOf('check', by).slice(0, -1),
+      ...['materialization', 'observation', 'check'].flatMap((kind) => LATEST_COLUMNS.map((one) => `${kind}_${one}`)),
       ...['checks_passed', 'checks_failed', 'failed'],
-      ...['materialization_source', 'observation_source', 'check_source'],
-    ],
+      ...['materialization_source', 'observation_source', 'check_source', 'alive'],
+    ].filter((column) => column !== 'check_data_version'),
     record: (asset) => {
-      const failing = failingOf(asset);
+      const { materialization, observation, check, checks } = asset;
+      const failing = failingIn(asset).map(({ check_name }) => check_name);
       return [
-        keyText(keyOf(asset)),
-        ...cellsOf(asset.materialization, by),
-        ...cellsOf(asset.observation, by),
-        ...cellsOf(latestCheck(asset), by).slice(0, -1),
-        (asset.checks?.size ?? 0) - failing.length,
+        keyText(asset.asset_key),
+        ...cellsOf(materialization),
+        ...cellsOf(observation),
+        ...cellsOf(check).slice(0, -1),
+        checks.length - failing.length,
         failing.length,
         failing.length === 0 ? undefined : JSON.stringify(failing),
-        ...[asset.materialization, asset.observation, latestCheck(asset)].map((kind) => source.nameOf(kind?.source)),
+        ...[materialization, observation, check].map((kind) => source.nameOf(kind?.source)),
+        asset.alive,
       ];
     },
-    json: (assets) => jsonLines(assets.map((asset) => assetJson(asset, by))),
+    json: jsonLines,
   };
-  if (!isHosted) return forms;
-  return withDeployment(forms, 1, deploymentOf, (assets) =>
-    jsonLines(assets.map((asset) => ({ deployment: deploymentOf(asset), ...assetJson(asset, by) }))),
-  );
+  return isHosted ? withDeployment(forms, 1, ({ deployment = '' }) => deployment, jsonLines) : forms;
 }
 
-function whenAndHowOften(kind: Latest | undefined, by: By): string {
-  if (kind === undefined) return '';
-  return `${minuteOf((by === 'event_time' ? kind.eventTime : undefined) ?? recordedAt(kind))} ×${kind.count}`;
+const LATEST_COLUMNS = ['count', 'seq', 'time', 'partition', 'data_version'];
+
+function cellsOf(kind: LatestJson | undefined): (string | number | undefined)[] {
+  return [kind?.count ?? 0, kind?.seq, kind?.time, kind?.partition, kind?.data_version];
 }
 
-/** @returns the number of checks, or of the failed ones, in capitals: `2 passed`, `1 FAILED of 3`; empty without checks */
-function outcomeOf(asset: Asset): string {
-  const count = asset.checks?.size ?? 0;
-  const failed = failingOf(asset).length;
+/** @returns the event of any kind that arrived last */
+function latestOf({ materialization, observation, check }: AssetJson): LatestJson | undefined {
+  const all = [materialization, observation, check].filter((one) => one !== undefined);
+  return all.sort((a, b) => b.seq - a.seq)[0];
+}
+
+function whenAndHowOften(kind: LatestJson | undefined): string {
+  return kind === undefined ? '' : `${minuteOf(kind.time)} ×${kind.count}`;
+}
+
+/** @returns the number of checks, or of the failing ones, in capitals: `2 passed`, `1 FAILED of 3`; empty without checks */
+function outcomeOf(asset: AssetJson): string {
+  const count = asset.checks.length;
+  const failed = failingIn(asset).length;
   if (failed === 0) return count === 0 ? '' : `${count} passed`;
   return failed === count ? `${failed} FAILED` : `${failed} FAILED of ${count}`;
 }
 
-function failedChecksAsText(asset: Asset): string {
-  return checksOf(asset)
-    .filter(([, { passed }]) => !passed)
-    .map(([name, { severity }]) => `${name} (${severity})`)
-    .join(', ');
+/** An older service says only whether the latest result passed. */
+function failingIn({ checks }: AssetJson): readonly CheckJson[] {
+  return checks.filter(({ failing, passed }) => failing ?? !passed);
 }
 
-function columnsOf(kind: string, by: By): string[] {
-  const times = by === 'time' ? ['time'] : ['time', 'event_time'];
-  return ['count', 'seq', ...times, 'partition', 'data_version'].map((column) => `${kind}_${column}`);
-}
-
-function cellsOf(kind: Latest | undefined, by: By): (string | number | undefined)[] {
-  const times = [kind && recordedAt(kind), ...(by === 'time' ? [] : [kind?.eventTime])];
-  return [kind?.count ?? 0, kind?.seq, ...times, kind?.partition, kind?.dataVersion];
+/** @returns a failing check with the first of its failed partitions: `no_nulls (ERROR) 2026-11-26 and 2 more` */
+function failureAsText(check: CheckJson): string {
+  const { check_name, severity, failing_severity = severity, failed_partitions: [first, ...others] = [] } = check;
+  const more = others.length + (check.failed_partitions_beyond ?? 0);
+  const partition = first === undefined ? '' : ` ${first.partition}`;
+  return `${check_name} (${failing_severity})${partition}${more === 0 ? '' : ` and ${more} more`}`;
 }

@@ -1,7 +1,6 @@
 /** Checks the lines of a reply by the schema that its route publishes before a command shows them: any server might be at a URL. */
 
-import { type AssetJson, assetOf, assetSchema } from '../../assets/asset-json.ts';
-import type { Asset } from '../../assets/asset-state.ts';
+import { type AssetJson, assetSchema } from '../../assets/asset-json.ts';
 import { isObject, type JsonObject, readObject } from '../../config/json-file.ts';
 import { integerFrom, keyPartSchema, objectSchema, TIME } from '../../event/schema.ts';
 import { readForm } from '../../journal/line/chain.ts';
@@ -24,9 +23,9 @@ export function readLine(bytes: Buffer, start: number, end: number): Line | unde
 }
 
 /** @param text a line of `GET /assets` @returns undefined for anything else */
-export function readAsset(text: string): Asset | undefined {
+export function readAsset(text: string): AssetJson | undefined {
   const json = readObject(text);
-  return matches(json, ASSET) ? assetOf(json as unknown as AssetJson) : undefined;
+  return matches(json, ASSET) ? (json as unknown as AssetJson) : undefined;
 }
 
 /** @param text a line of `GET /sources` @returns undefined for anything else */
@@ -89,7 +88,7 @@ function recordedForm(): Form {
 }
 
 /** Required members that an older service does not send. */
-const NEWER = ['since_seq', 'since', 'in_a_row'];
+const NEWER = ['alive', 'failing'];
 const KEY: Form = { type: 'array', items: keyPartSchema(), minItems: 1 };
 const EVENT = recordedForm();
 const ASSET: Form = assetSchema();

@@ -37,6 +37,7 @@ import {
   searchFilter,
   searchNames,
   searchOptions,
+  timeNotes,
 } from './options.ts';
 import { hasEvent, type JournalSource, type JournalSources } from './source.ts';
 
@@ -70,6 +71,7 @@ export const events = defineCommand(
       '  assetlog events --key warehouse/orders --type check --failed --since 7d',
       '  assetlog events --follow --since 0s | jq -c .metadata',
       '',
+      timeNotes,
       lookNotes,
       '  With --last, or a filter but times and seq, only the shown events are verified. To verify all: assetlog verify',
     ],

@@ -1,7 +1,8 @@
 /** Opens the journals of a folder for reading, and reports the problems that the reader finds. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Asset, isAskedFor, keyOf, pagesOf } from '../../assets/asset-state.ts';
+import { assetJson } from '../../assets/asset-json.ts';
+import { isAskedFor, keyOf, pagesOf } from '../../assets/asset-state.ts';
 import { loadingOf, readKept } from '../../assets/kept.ts';
 import type { Kept } from '../../assets/state-file.ts';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
@@ -136,11 +137,13 @@ function sourceOf(disk: Disk, deployment: string | undefined, remarks: ReaderRem
         reading ??= readKept(loadingOf(disk, limits), progress, remarks.report);
         const { kept, firstSeq } = await reading;
         for (const text of lackingIn(kept)) remarks.report({ kind: 'note', text });
-        const staleMs = stale === undefined ? undefined : Date.now() - durationMs(stale)!;
+        const asked = { failing, staleMs: stale === undefined ? undefined : durationMs(stale)! };
+        const nowMs = Date.now();
         for (const page of pagesOf(kept.states.inOrder(undefined, keyPrefix))) {
-          const isAsked = (asset: Asset) => startsWith(keyOf(asset), keyBeginsWith);
-          const asked = page.filter((asset) => isAsked(asset) && isAskedFor(asset, { failing, staleMs }));
-          yield asked.map((asset) => ({ ...asset, firstSeq }));
+          const found = page.filter(
+            (asset) => startsWith(keyOf(asset), keyBeginsWith) && isAskedFor(asset, asked, nowMs),
+          );
+          yield found.map((asset) => assetJson(asset, firstSeq, failing));
         }
       } catch (error) {
         fail(error as Error);

@@ -111,11 +111,15 @@ export function searchFilter(values: SearchOptions): Filter {
   return Object.fromEntries(members.filter(([, value]) => value !== undefined));
 }
 
-/** Lines of the help below the options. */
-export const lookNotes: readonly string[] = [
+/** Lines of the help below the options of `events`. */
+export const timeNotes: readonly string[] = [
   'Times without a zone are UTC, as in the journal; a duration (500ms, 30s, 15m, 2h, 7d) counts back from now.',
   'With --since and --until, a segment outside of the range is not read, and not checked.',
   'With --by event_time an event without an event_time counts by its time, and each segment is read.',
+];
+
+/** Lines of the help below the options. */
+export const lookNotes: readonly string[] = [
   'On a terminal, control characters in reported text are shown as \\u001b, also in JSON. In CSV, text that starts like a',
   'formula (= + - @) gets an apostrophe before it, also after a semicolon, a tab or a line break inside.',
   '',

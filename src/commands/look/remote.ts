@@ -1,7 +1,7 @@
 /** Reads the journal of a service over HTTP, for `assetlog events --url` and `assetlog assets --url`. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Asset, keyOf } from '../../assets/asset-state.ts';
+import type { AssetJson } from '../../assets/asset-json.ts';
 import { readBaseUrl } from '../../client/base-url.ts';
 import { type HttpReply, openReply } from '../../client/connection.ts';
 import {
@@ -15,6 +15,7 @@ import {
 } from '../../client/delivery.ts';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
+import { BETWEEN_PARTS } from '../../event/asset-key.ts';
 import { type Filter, queryOf } from '../../event/search.ts';
 import { LineCutter, type OnLine } from '../../journal/line/lines.ts';
 import { dropLarge } from '../../journal/look/newest-lines.ts';
@@ -180,12 +181,12 @@ class RemoteJournal implements JournalSource {
   }
 
   /** Continues after the last asset that arrived, when the connection breaks. */
-  async *assets({ keyPrefix, keyBeginsWith, failing, stale }: AssetQuery): AsyncGenerator<readonly Asset[]> {
+  async *assets({ keyPrefix, keyBeginsWith, failing, stale }: AssetQuery): AsyncGenerator<readonly AssetJson[]> {
     const keys = queryOf({ keyPrefix, keyStart: keyBeginsWith });
     const filter = { ...keys, failing: failing || undefined, stale };
-    let last: Asset | undefined;
+    let last: AssetJson | undefined;
     for (let wait = this.#startBackoff(); ; ) {
-      const query = { ...filter, after_key: last && JSON.stringify(keyOf(last)) };
+      const query = { ...filter, after_key: last && JSON.stringify(last.asset_key) };
       let count = 0;
       try {
         for await (const some of this.#assetsIn(await this.#open('/assets', query, LINES), last)) {
@@ -204,15 +205,16 @@ class RemoteJournal implements JournalSource {
   }
 
   /** Yields the assets of a reply, also those before its connection breaks. @param after the last asset of the reply before it */
-  async *#assetsIn(opened: ReadingReply, after: Asset | undefined): AsyncGenerator<readonly Asset[]> {
+  async *#assetsIn(opened: ReadingReply, after: AssetJson | undefined): AsyncGenerator<readonly AssetJson[]> {
     if (opened.kind === 'removed') throw this.#notAService('410');
     let last = after;
     let count = 0;
-    let some: Asset[] = [];
+    let some: AssetJson[] = [];
     const add = (line: Buffer, start: number, end: number) => {
       const asset = readAsset(line.toString('utf8', start, end));
       if (asset === undefined) throw this.#notAService('with a line that is no asset');
-      if (last !== undefined && asset.name <= last.name) throw this.#notAService('with assets that are not in order');
+      if (last !== undefined && orderOf(asset) <= orderOf(last))
+        throw this.#notAService('with assets that are not in order');
       count += 1;
       if (count > PAGE_EVENTS) throw this.#notAService(`with more than ${PAGE_EVENTS} assets in a reply`);
       last = asset;
@@ -409,3 +411,8 @@ const PAGE_EVENTS = 1_000;
 /** A service sends at least a comment every 15 s. */
 const STREAM_IDLE_MS = 45_000;
 const NEVER = new AbortController().signal;
+
+/** @returns a text that sorts like the key of an asset */
+function orderOf({ asset_key }: AssetJson): string {
+  return asset_key.join(BETWEEN_PARTS);
+}

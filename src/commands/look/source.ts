@@ -1,6 +1,6 @@
 /** A journal that `events` and `assets` read: in a folder (`local.ts`) or of a service (`remote.ts`). */
 
-import type { Asset } from '../../assets/asset-state.ts';
+import type { AssetJson } from '../../assets/asset-json.ts';
 import type { By } from '../../event/event-time.ts';
 import type { Filter } from '../../event/search.ts';
 import type { Line } from '../../journal/look/reading.ts';
@@ -25,7 +25,7 @@ export interface JournalSource {
   /** @returns the journals that forward to this one, the longest silent first */
   sources(wanted: SourceQuery): Promise<readonly SourceState[]>;
   /** @returns the matching assets from the state that a service keeps, ordered by key. An error is reported, and ends the assets */
-  assets(wanted: AssetQuery): AsyncGenerator<readonly Asset[]>;
+  assets(wanted: AssetQuery): AsyncGenerator<readonly AssetJson[]>;
 }
 
 /**

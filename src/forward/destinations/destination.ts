@@ -17,10 +17,21 @@ export interface Shipment {
   readonly after?: string | undefined;
   /** The last seq of the journal. */
   readonly lastSeq?: number;
-  /** @returns what a hook gets before the members of the line, as a JSON object; undefined if it is not to get the line any more */
-  readonly note?: () => string | undefined;
   /** Resolves when the rate limit permits a second request for the lines. */
   readonly turn?: () => Promise<void>;
+}
+
+/** What a hook with `on` gets. */
+export interface AlarmPost {
+  /** Its idempotency key. */
+  readonly key: string;
+  /** What began or ended, as a JSON object. */
+  readonly alarm: string;
+  /** Its members follow; without a line those of `members`, a JSON object. */
+  readonly line: Line | undefined;
+  readonly members: string;
+  /** Like `Shipment.turn`. */
+  readonly turn: () => Promise<void>;
 }
 
 /** Why nothing can be sent until an operator has done something. */
@@ -96,12 +107,8 @@ export interface Destination {
    * @returns undefined if it works
    */
   test?(signal: AbortSignal): Promise<Again | Stopped | undefined>;
-  /**
-   * Of a hook: posts something other than an event.
-   * @param members of the body, as a JSON object
-   * @param note see `Shipment`
-   */
-  post?(key: string, members: string, note: string, signal: AbortSignal): Promise<Sent>;
+  /** Of a hook: posts an alarm. */
+  post?(alarm: AlarmPost, signal: AbortSignal): Promise<Sent>;
   /**
    * Whether a file such as the token file has changed since it was read; false before the first request, and if the files cannot be
    * read.

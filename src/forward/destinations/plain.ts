@@ -58,31 +58,33 @@ export function openHook(opening: Opening): Destination {
   const requests = new HttpRequests({ ...opening, to: hookOrigin(to), secrets: partsOf(hookPath) });
   // In the form in which `assetlog events` prints the lines of several deployments.
   const prefix = deployment === undefined ? '' : `"deployment":"${deployment}",`;
-  const bodyOf = (text: string, note?: string) =>
-    `{${note === undefined ? '' : `"alarm":${note},`}${prefix}${text.slice(1)}`;
+  const bodyOf = (text: string, alarm?: string) =>
+    `{${alarm === undefined ? '' : `"alarm":${alarm},`}${prefix}${text.slice(1)}`;
   const judge = (answer: FinalAnswer, recorded: Sent): Sent => {
     if (answer.kind === 'unclear') return { ...answer, kind: 'in doubt', isFinal: false };
     const { status, reason } = answer;
     if (status >= 200 && status < 300) return recorded;
     return REFUSED.has(status) ? { kind: 'refused', status, reason } : otherwise(answer);
   };
-  const requestOf = (line: Line, note?: string): PlainRequest => ({
+  const requestWith = (key: string, line: Line, alarm?: string): PlainRequest => ({
     path: hookPath,
-    key: `hook/${hooksPassed(line.event) + 1}/${line.event.id}`,
-    body: bodyOf(line.text, note),
+    key,
+    body: bodyOf(line.text, alarm),
     shortBody: () => {
       const { event, metadata } = line;
-      return metadata === undefined ? undefined : bodyOf(withoutMetadata(event, metadata), note);
+      return metadata === undefined ? undefined : bodyOf(withoutMetadata(event, metadata), alarm);
     },
   });
+  const requestOf = (line: Line) => requestWith(`hook/${hooksPassed(line.event) + 1}/${line.event.id}`, line);
   // OPTIONS, since some hooks take any GET for a call. Any answer but a refused token will do.
   const trial = { method: 'OPTIONS' as const, path: hookPath };
   const judgeLine = (answer: FinalAnswer, line: Line) => judge(answer, recordedUpTo(line));
   const form = { requestOf, judge: judgeLine, trial, judgeTrial: () => undefined };
   return {
     ...openPlain(requests, form),
-    post: async (key, members, note, signal) => {
-      const answer = await post(requests, { path: hookPath, key, body: bodyOf(members, note) }, signal);
+    post: async ({ key, alarm, line, members, turn }, signal) => {
+      const request = line ? requestWith(key, line, alarm) : { path: hookPath, key, body: bodyOf(members, alarm) };
+      const answer = await postOrShort(requests, request, turn, signal);
       return isFinal(answer) ? judge(answer, { kind: 'recorded', seq: 0, id: null }) : answer;
     },
   };
@@ -106,7 +108,7 @@ interface PlainRequest {
 
 /** What differs between a plain upstream and a hook. */
 interface PlainForm {
-  readonly requestOf: (line: Line, note?: string) => PlainRequest;
+  readonly requestOf: (line: Line) => PlainRequest;
   readonly judge: (answer: FinalAnswer, line: Line) => Sent;
   /** A request that changes nothing there. */
   readonly trial: Omit<HttpRequest, 'signal'>;
@@ -119,22 +121,28 @@ function post(requests: HttpRequests, { path, key, body }: PlainRequest, signal:
   return requests.send({ method: 'POST', headers, path, body, signal });
 }
 
+/** Posts once more what is too long, if it can be shorter. */
+async function postOrShort(
+  requests: HttpRequests,
+  request: PlainRequest,
+  turn: Shipment['turn'],
+  signal: AbortSignal,
+): Promise<Answer> {
+  const answer = await post(requests, request, signal);
+  const short = answer.kind === 'answer' && answer.status === 413 ? request.shortBody?.() : undefined;
+  if (short === undefined) return answer;
+  await turn?.();
+  return post(requests, { ...request, body: short }, signal);
+}
+
 function isFinal(answer: Answer): answer is FinalAnswer {
   return answer.kind === 'answer' || answer.kind === 'unclear';
 }
 
 function openPlain(requests: HttpRequests, { requestOf, judge, trial, judgeTrial }: PlainForm): Destination {
-  async function send({ lines, note, turn }: Shipment, signal: AbortSignal): Promise<Sent> {
+  async function send({ lines, turn }: Shipment, signal: AbortSignal): Promise<Sent> {
     const [line] = lines as readonly [Line];
-    const text = note?.();
-    if (note !== undefined && text === undefined) return { kind: 'again', reason: 'it has changed meanwhile' };
-    const request = requestOf(line, text);
-    let answer = await post(requests, request, signal);
-    const short = answer.kind === 'answer' && answer.status === 413 ? request.shortBody?.() : undefined;
-    if (short !== undefined) {
-      await turn?.();
-      answer = await post(requests, { ...request, body: short }, signal);
-    }
+    const answer = await postOrShort(requests, requestOf(line), turn, signal);
     return isFinal(answer) ? judge(answer, line) : answer;
   }
 

@@ -30,8 +30,6 @@ export interface BacklogSource {
   readonly limits: Reading['limits'];
   /** Which events are wanted; all if it is absent. */
   readonly only?: Filter | undefined;
-  /** Whether one of those is; the answer can change. */
-  readonly isWanted?: ((line: Line) => boolean) | undefined;
   /** Ends a wait for events. */
   readonly signal: AbortSignal;
 }
@@ -56,9 +54,7 @@ export class Backlog {
 
   constructor(source: BacklogSource) {
     this.#source = source;
-    const { only, isWanted = () => true } = source;
-    const isMatching = only && wantedBy(only);
-    this.#isWanted = isMatching && ((line) => isMatching(line) && isWanted(line));
+    this.#isWanted = source.only && wantedBy(source.only);
     source.signal.addEventListener('abort', () => this.#ending.abort());
   }
 

@@ -17,12 +17,12 @@ import { kindsWith } from '../destinations/kinds.ts';
 import type { Outcome } from '../ledger/letter.ts';
 import { LettersFullError } from '../ledger/letters.ts';
 import type { SeqRange } from '../position.ts';
+import type { DestinationSettings } from '../settings.ts';
 import { readVia } from '../source.ts';
 import { AskedSending, stopForAck } from './asked.ts';
 import { PlainSending } from './plain.ts';
 import { LetterChanges } from './retry.ts';
 import { Sender, type SenderOptions } from './sender.ts';
-import { Stale } from './stale.ts';
 import { ASKING, IDLE, OPENING, type Settling, type State, settle, stop } from './states.ts';
 import { type DestinationStatus, StateFile, statusOf, unnamedBefore } from './status.ts';
 import { count } from './traffic.ts';
@@ -43,8 +43,6 @@ export class Pipe {
   readonly #options: PipeOptions;
   readonly #asked: AskedSending;
   readonly #plain: PlainSending;
-  /** Of a hook with `staleAfter`. */
-  readonly #stale: Stale | undefined;
   readonly #stateFile: StateFile;
   readonly #trouble: TroubleLog;
   /** The first event of a new destination that begins `now`: what is recorded while the cursor is being made counts as well. */
@@ -61,17 +59,20 @@ export class Pipe {
   #lastSuccess: string | null = null;
 
   constructor(options: PipeOptions) {
-    const { settings, disk, progress, assets } = options;
+    const { disk, progress } = options;
     const sender = new Sender(options);
     this.#options = options;
     this.sender = sender;
     this.#asked = new AskedSending(sender);
     this.#plain = new PlainSending(sender);
-    if (settings.staleAfter !== undefined) this.#stale = new Stale(sender, assets!());
     this.letterChanges = new LetterChanges(sender, () => this.status.state === 'stopped' && this.tryNow());
     this.#stateFile = new StateFile(sender, () => this.status);
     this.#trouble = new TroubleLog(sender, () => this.#changed());
     this.#nowSeq = progress.nextSeq(disk.folder);
+  }
+
+  get settings(): DestinationSettings {
+    return this.sender.settings;
   }
 
   /** Reads no file. */
@@ -91,6 +92,7 @@ export class Pipe {
       oldest: last_seq === seq ? undefined : this.#oldestTime(),
       letters: ledger.letters,
       unnamed: unnamedBefore(this.#options.firstSeq(), ledger.namedOrSettledSeq),
+      alarms: undefined,
       last_success: this.#lastSuccess,
     });
   }
@@ -147,7 +149,6 @@ export class Pipe {
     // It might wait for another token or CA.
     if (this.status.state === 'stopped' && (await destination?.haveFilesChanged(traffic.closing))) this.tryNow();
     await ledger.saveIfMoved().catch(this.#warnOfCursor);
-    if (this.sender.source !== '') this.#stale?.check();
     await this.#stateFile.write();
   }
 
@@ -162,7 +163,7 @@ export class Pipe {
     const { traffic, ledger, backlog, ack } = this.sender;
     const ended = async () => {
       await this.#looking;
-      await Promise.all([this.#running, this.letterChanges.ended, this.#stale?.ended()]);
+      await Promise.all([this.#running, this.letterChanges.ended]);
     };
     await traffic.close(ended());
     this.sender.destination?.close();
@@ -293,7 +294,7 @@ export class Pipe {
   /** Unwanted events are not worth a sync each: while all are, about one a second is saved. */
   async #saveIdle(): Promise<void> {
     const { ledger, settings, limits, traffic, lastSeq } = this.sender;
-    const waitMs = (settings.only ?? settings.on) === undefined ? 0 : ledger.unwantedWaitMs(limits.forwardCheckMs);
+    const waitMs = settings.only === undefined ? 0 : ledger.unwantedWaitMs(limits.forwardCheckMs);
     if (waitMs > 0 && ledger.value.seq < lastSeq) return;
     await traffic.pause(waitMs);
     await ledger.save();

@@ -18,8 +18,6 @@ export class PlainSending {
   readonly #sender: Sender;
   /** Requests that left the first event in doubt. */
   #tries = 0;
-  /** The event that was sent last, or was to be. */
-  #seq = 0;
   /** Since when all answers for the first event are failures; undefined if the last one was none. Of the monotonic clock. */
   #failingMs: number | undefined;
 
@@ -39,22 +37,16 @@ export class PlainSending {
   }
 
   async send(): Promise<State> {
-    const { settings, backlog, traits, limits, ledger, notices, traffic, alarms } = this.#sender;
+    const { settings, backlog, traits, limits, ledger, notices, traffic } = this.#sender;
     const head = backlog.head(traits.requestBytesMax(limits));
     if (head?.kind !== 'lines') return IDLE;
     const [line] = head.lines as [Line];
-    if (line.seq !== this.#seq) this.#passes(); // the one before can have been passed, since its check changed again
-    this.#seq = line.seq;
-    const problem = await alarms?.problemWith(line, traffic.closing);
-    if (problem !== undefined) return { kind: 'waiting', reason: problem, waitMs: limits.forwardCheckMs, next: IDLE };
     if (ledger.doubts.has(line.seq) && settings.inDoubt === 'once') return this.#giveUp(line);
     if (traits.sends?.(line.event, limits) === false) {
       notices.rated.warn('an event has passed too many hooks and is not posted: is there a circle?', { seq: line.seq });
       return this.#giveUp(line);
     }
-    const note = alarms && { note: () => alarms.noteOf(line) };
-    const sent = await this.#sender.request({ lines: [line], lost: undefined, ...note });
-    if (sent.kind === 'again' && alarms?.isWanted(line) === false) return IDLE; // it is passed
+    const sent = await this.#sender.request({ lines: [line], lost: undefined });
     if (sent.kind !== 'in doubt' || sent.status === undefined) this.#failingMs = undefined;
     if (sent.kind !== 'in doubt' || sent.isFinal) return this.#settle(line, sent);
     this.#tries += 1;

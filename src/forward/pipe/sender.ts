@@ -1,5 +1,6 @@
 /** What a pipe and both ways of sending, to a destination that can be asked and to a plain one, need of the journal and the destination. */
 
+import type { JournalAssets } from '../../assets/journal-assets.ts';
 import type { OpenClient } from '../../client/connection.ts';
 import type { Limits } from '../../config/limits.ts';
 import type { Disk } from '../../journal/disk.ts';
@@ -14,7 +15,6 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { Outcome } from '../ledger/letter.ts';
 import type { Deployment, DestinationSettings } from '../settings.ts';
 import { readBegin, type Through, writeVia } from '../source.ts';
-import { Alarms, type KnownAssets } from './alarms.ts';
 import { Backlog } from './backlog.ts';
 import { IDLE, type State, settle, stop } from './states.ts';
 import { Traffic } from './traffic.ts';
@@ -30,6 +30,9 @@ export interface ForwardingParts {
   /** Called with the bytes of lines that were taken. */
   readonly onForwarded?: ((bytes: number) => void) | undefined;
 }
+
+/** What the hooks of a journal need of its assets. */
+export type KnownAssets = Pick<JournalAssets, 'isLive' | 'current' | 'whenCurrent'>;
 
 /** A journal, as all its pipes need it. */
 export interface ForwardedJournal {
@@ -68,8 +71,6 @@ export class Sender {
   readonly ledger: Ledger;
   readonly backlog: Backlog;
   readonly traffic: Traffic;
-  /** Of a hook with `on`. */
-  readonly alarms: Alarms | undefined;
   /** Of the destination of `--ack`. */
   readonly ack: Ack | undefined;
   /** The id of the journal, once it is known. */
@@ -84,8 +85,7 @@ export class Sender {
   #opened: { readonly kind: DestinationKind; readonly destination: Destination } | undefined;
 
   constructor(options: SenderOptions) {
-    const { settings, disk, progress, notices, ledger, limits, assets, ack } = options;
-    const { only, on } = settings;
+    const { settings, disk, progress, notices, ledger, limits, ack } = options;
     this.#options = options;
     this.settings = settings;
     this.disk = disk;
@@ -95,13 +95,11 @@ export class Sender {
     this.ack = ack;
     this.traffic = new Traffic(limits, settings, ack !== undefined);
     this.limits = this.traffic.limits;
-    if (on !== undefined) this.alarms = new Alarms({ on, assets: assets!(), limits: this.limits });
     this.backlog = new Backlog({
       disk,
       progress: () => progress.of(disk.folder),
       limits: this.limits,
-      only: on === undefined ? only : { ...only, type: 'AssetCheckEvaluation' },
-      isWanted: this.alarms && ((line) => this.alarms!.isWanted(line)),
+      only: settings.only,
       signal: this.traffic.closing,
     });
   }
@@ -119,6 +117,12 @@ export class Sender {
   /** The last seq of the journal. */
   get lastSeq(): number {
     return (this.#options.progress.nextSeq(this.disk.folder) ?? 1) - 1;
+  }
+
+  /** For the log. */
+  get position(): Readonly<Record<string, number>> {
+    const { seq } = this.ledger.value;
+    return { seq, lag: Math.max(0, this.lastSeq - seq) };
   }
 
   /** @returns the first seq of the journal's first file. @throws the error of a system call */

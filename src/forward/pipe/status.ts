@@ -45,7 +45,7 @@ export interface DestinationStatus {
   readonly since: string | null;
   /** Of a pipe that waits or is stopped. */
   readonly next_try: string | null;
-  /** All events up to this one are settled: recorded there, or in the dead letters. Null if the cursor is lost. */
+  /** All events up to this one are settled: recorded there, or in the dead letters. Null if the cursor is lost, and of a hook with `on`. */
   readonly seq: number | null;
   /** The last event of the journal. */
   readonly last_seq: number;
@@ -57,14 +57,26 @@ export interface DestinationStatus {
   readonly dead_letters: number | null;
   /** Events that retention removed before the destination confirmed them, with and without a dead letter. Null like `dead_letters`. */
   readonly lost_events: number | null;
+  /**
+   * Of a hook with `on`, and null of others: the alarms that it has heard of and that have not ended, the changes that are due and not
+   * taken yet, and the alarms that have no space.
+   */
+  readonly alarms: number | null;
+  readonly alarms_waiting: number | null;
+  readonly alarms_left_out: number | null;
   /** Time of the last event that was taken. */
   readonly last_success: string | null;
   readonly last_error: string | null;
 }
 
+type AlarmMember = 'alarms' | 'alarms_waiting' | 'alarms_left_out';
+
 /** What a status is made of. */
 export interface StatusFacts
-  extends Omit<DestinationStatus, 'kind' | 'lag_events' | 'lag_seconds' | 'dead_letters' | 'lost_events'> {
+  extends Omit<
+    DestinationStatus,
+    'kind' | 'lag_events' | 'lag_seconds' | 'dead_letters' | 'lost_events' | AlarmMember
+  > {
   /** Undefined if neither the destination nor its cursor has said it. */
   readonly kind: DestinationKind | null | undefined;
   /** Time of the first event that is not settled; undefined if it is not known. */
@@ -73,6 +85,8 @@ export interface StatusFacts
   readonly letters: { readonly open: number; readonly lost: number } | undefined;
   /** Number of events that the destination lacks and no letter names yet: see `unnamedBefore`. */
   readonly unnamed: number;
+  /** Of a hook with `on`. */
+  readonly alarms: Pick<DestinationStatus, AlarmMember> | undefined;
 }
 
 /**
@@ -89,7 +103,7 @@ export type Served = readonly DestinationStatus[] | 'unsaid' | undefined;
 
 export function statusOf(facts: StatusFacts): DestinationStatus {
   const { name, deployment, to, kind, state, why, reason, since, next_try, seq, last_seq } = facts;
-  const { oldest, letters, unnamed, last_success, last_error } = facts;
+  const { oldest, letters, unnamed, alarms, last_success, last_error } = facts;
   const lag_events = seq === null ? null : Math.max(0, last_seq - seq);
   const oldestMs = lag_events === 0 || oldest === undefined ? Number.POSITIVE_INFINITY : Date.parse(oldest);
   return {
@@ -108,20 +122,28 @@ export function statusOf(facts: StatusFacts): DestinationStatus {
     lag_seconds: seq === null ? null : Math.max(0, Math.floor((Date.now() - oldestMs) / 1000)),
     dead_letters: letters?.open ?? null,
     lost_events: letters === undefined ? null : letters.lost + unnamed,
+    ...(alarms ?? NO_ALARMS),
     last_success,
     last_error,
   };
 }
 
+/** Of a destination that is no hook with `on`. */
+const NO_ALARMS = { alarms: null, alarms_waiting: null, alarms_left_out: null };
+
 /** The content of the state file: what is in neither the journal nor the cursor nor the dead letters. */
 export type WrittenStatus = Pick<
   DestinationStatus,
   'to' | 'kind' | 'state' | 'why' | 'reason' | 'since' | 'next_try' | 'last_success' | 'last_error'
->;
+> &
+  // Files of earlier versions lack them.
+  Partial<Pick<DestinationStatus, AlarmMember>>;
 
 function writtenOf(status: DestinationStatus): WrittenStatus {
   const { to, kind, state, why, reason, since, next_try, last_success, last_error } = status;
-  return { to, kind, state, why, reason, since, next_try, last_success, last_error };
+  const { alarms, alarms_waiting, alarms_left_out } = status;
+  const counts = alarms === null ? {} : { alarms, alarms_waiting, alarms_left_out };
+  return { to, kind, state, why, reason, since, next_try, ...counts, last_success, last_error };
 }
 
 /** @returns the name of the state file: `forward-hub.state` for `hub` */
@@ -134,14 +156,16 @@ export async function writePipeState(disk: Disk, name: string, written: WrittenS
   await disk.replace(stateName(name), Buffer.from(`${JSON.stringify(written)}\n`));
 }
 
+type StateFileOf = Pick<Sender, 'disk' | 'settings' | 'limits' | 'notices'>;
+
 /** The state file of a destination, as its pipe writes it. */
 export class StateFile {
-  readonly #sender: Sender;
+  readonly #sender: StateFileOf;
   readonly #status: () => DestinationStatus;
   readonly #mutex = new Mutex();
   #written = { text: '', state: '', atMs: Number.NEGATIVE_INFINITY };
 
-  constructor(sender: Sender, status: () => DestinationStatus) {
+  constructor(sender: StateFileOf, status: () => DestinationStatus) {
     this.#sender = sender;
     this.#status = status;
   }
@@ -210,23 +234,33 @@ export async function readStatus(
   for (const name of await readNames(disk)) {
     const now = typeof served === 'object' ? served.find((one) => one.name === name) : undefined;
     // A pipe that has just begun does not know its letters yet.
-    if (now !== undefined && now.dead_letters !== null) all.push(now);
-    else
-      all.push(
-        statusOf({ ...(await readFacts(disk, name, served, { last_seq, limits })), name, deployment, last_seq }),
-      );
+    if (now !== undefined && now.dead_letters !== null) {
+      all.push(now);
+      continue;
+    }
+    const written = await readPipeState(disk, name, limits);
+    const isHook = written !== undefined && isOfAlarms(written);
+    const facts = isHook
+      ? alarmFacts(served, name, written)
+      : await readFacts(disk, name, served, { written, last_seq, limits });
+    all.push(statusOf({ ...facts, name, deployment, last_seq }));
   }
   return all;
+}
+
+interface FactsOptions {
+  readonly written: WrittenStatus | undefined;
+  readonly last_seq: number;
+  readonly limits: Limits;
 }
 
 async function readFacts(
   disk: ReadableDisk,
   name: string,
   served: Served,
-  { last_seq, limits }: { readonly last_seq: number; readonly limits: Limits },
+  { written, last_seq, limits }: FactsOptions,
 ): Promise<Omit<StatusFacts, 'name' | 'deployment' | 'last_seq'>> {
   const cursor = await readCursor(disk, name);
-  const written = await readPipeState(disk, name, limits);
   const letters = await readLetterStates(disk, name, limits).catch(() => undefined);
   const value = cursor.kind === 'found' ? cursor.value : undefined;
   const saved = cursor.kind === 'lost' ? null : (value?.seq ?? 0);
@@ -247,10 +281,47 @@ async function readFacts(
     oldest: hasAll ? undefined : await readOldest(disk, seq, last_seq, limits),
     letters,
     unnamed: value === undefined ? 0 : unnamedBefore(await readFirstSeq(disk), seq!),
+    alarms: undefined,
     last_success: written?.last_success ?? null,
     last_error: written?.last_error ?? null,
   };
 }
+
+function alarmFacts(
+  served: Served,
+  name: string,
+  written: WrittenStatus,
+): Omit<StatusFacts, 'name' | 'deployment' | 'last_seq'> {
+  const { state, reason } = readShown(served, name, written, true);
+  const current = state === written.state ? written : undefined;
+  const { to, since, alarms = null, alarms_waiting = null, alarms_left_out = null, last_success, last_error } = written;
+  return {
+    ...WITHOUT_CURSOR,
+    to,
+    state,
+    why: current?.why ?? null,
+    reason,
+    since,
+    next_try: current?.next_try ?? null,
+    alarms: { alarms, alarms_waiting, alarms_left_out },
+    last_success,
+    last_error,
+  };
+}
+
+/** Whether the state is that of a hook with `on`. */
+export function isOfAlarms({ alarms }: WrittenStatus): boolean {
+  return typeof alarms === 'number';
+}
+
+/** What the status of a hook with `on` has in place of a position and of dead letters. */
+export const WITHOUT_CURSOR = {
+  kind: 'hook',
+  seq: null,
+  oldest: undefined,
+  letters: { open: 0, lost: 0 },
+  unnamed: 0,
+} as const satisfies Partial<StatusFacts>;
 
 /** @returns what to do about a cursor that is lost; undefined if it is not */
 function lostCursor(cursor: CursorState, disk: ReadableDisk, name: string): string | undefined {

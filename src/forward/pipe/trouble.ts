@@ -4,8 +4,14 @@ import type { Sender } from './sender.ts';
 import type { BlockedState, State } from './states.ts';
 import type { ShownState, StatusFacts } from './status.ts';
 
+/** A pipe, or a hook with `on`. */
+export interface Troubled extends Pick<Sender, 'notices' | 'traffic'> {
+  /** For the log: how far it is. */
+  readonly position: Readonly<Record<string, number>>;
+}
+
 export class TroubleLog {
-  readonly #sender: Sender;
+  readonly #sender: Troubled;
   readonly #onChange: () => void;
   /** Undefined while events pass. */
   #state: BlockedState | undefined;
@@ -17,7 +23,7 @@ export class TroubleLog {
   #nextTry: string | null = null;
 
   /** @param onChange called when there is a trouble, another one, or none any more */
-  constructor(sender: Sender, onChange: () => void) {
+  constructor(sender: Troubled, onChange: () => void) {
     this.#sender = sender;
     this.#onChange = onChange;
   }
@@ -48,7 +54,7 @@ export class TroubleLog {
     if (this.#logged.has(name)) return;
     this.#logged.add(name);
     if (name === reason) notices.warn('forwarding cannot begin', { reason });
-    else notices.warn(messages[kind], { reason, ...this.#progress });
+    else notices.warn(messages[kind], { reason, ...this.#sender.position });
   }
 
   /** The pause has ended, and it is tried again. */
@@ -61,7 +67,7 @@ export class TroubleLog {
     if (this.#state === undefined) return;
     this.#state = undefined;
     this.#logged.clear();
-    this.#sender.notices.info('events are forwarded again', { ...this.#progress, since: this.#since });
+    this.#sender.notices.info('events are forwarded again', { ...this.#sender.position, since: this.#since });
     this.#since = new Date().toISOString();
     this.#onChange();
   }
@@ -69,13 +75,6 @@ export class TroubleLog {
   /** What could not be settled is settled. */
   endIfAt(state: State): void {
     if (this.#state !== undefined && 'next' in this.#state && this.#state.next === state) this.end();
-  }
-
-  /** How far the pipe is, for the log. */
-  get #progress(): { readonly seq: number; readonly lag: number } {
-    const { ledger, lastSeq } = this.#sender;
-    const { seq } = ledger.value;
-    return { seq, lag: Math.max(0, lastSeq - seq) };
   }
 }
 

@@ -20,8 +20,10 @@ export interface Reported {
   readonly severity: string | undefined;
   readonly dataVersion: string | undefined;
   readonly eventTime: string | undefined;
-  /** The id of the journal that a forwarded event is from. */
+  /** The next three are there in a forwarded event only: the id of the journal that it is from, and its seq and `time` there. */
   readonly source: string | undefined;
+  readonly sourceSeq: number | undefined;
+  readonly recorded: string | undefined;
 }
 
 /**
@@ -74,7 +76,8 @@ class Scan {
     if (dataVersion !== undefined) this.#at += 1; // the brace of the tags
     if (this.#isCut && this.#at > text.length - NEXT_BYTES) return undefined;
     const eventTime = text.startsWith(METADATA_MEMBER, this.#at) ? timeAfterMetadata(tail) : this.#string(EVENT_TIME);
-    return { type, key, partition, checkName, passed, severity, dataVersion, eventTime, source: sourceAtEnd(tail) };
+    const { source, sourceSeq, recorded } = originAtEnd(tail);
+    return { type, key, partition, checkName, passed, severity, dataVersion, eventTime, source, sourceSeq, recorded };
   }
 
   #key(): string {
@@ -126,11 +129,16 @@ function timeAfterMetadata(tail: string): string | undefined {
 }
 
 /** @param tail the end of the members: no text of a report ends in the last members of a forwarded event, whose quotes it would escape */
-function sourceAtEnd(tail: string): string | undefined {
+function originAtEnd(tail: string): Pick<Reported, 'source' | 'sourceSeq' | 'recorded'> {
   const recordedAt = tail.length - RECORDED_CHARACTERS;
-  if (!tail.startsWith(RECORDED, recordedAt)) return undefined;
+  if (!tail.startsWith(RECORDED, recordedAt)) return NO_ORIGIN;
   const start = tail.lastIndexOf(FROM, recordedAt) + FROM.length;
-  return tail.slice(start, tail.indexOf('"', start));
+  const end = tail.indexOf('"', start);
+  return {
+    source: tail.slice(start, end),
+    sourceSeq: Number(tail.slice(end + 2, recordedAt)),
+    recorded: tail.slice(recordedAt + RECORDED.length, -1),
+  };
 }
 
 function utf8(text: string): string {
@@ -155,6 +163,7 @@ const SEVERITY = ',"severity":"';
 const DESCRIPTION = ',"description":"';
 const DATA_VERSION = ',"tags":{"data_version":"';
 const EVENT_TIME = ',"event_time":"';
+const NO_ORIGIN = { source: undefined, sourceSeq: undefined, recorded: undefined };
 const FROM = ',"from":["';
 const RECORDED = '],"recorded":"';
 /** With its time and the quote after it. */

@@ -146,7 +146,6 @@ test('a reply that is not a journal ends the command with 1 and one sentence, an
       return [
         ['events', ['--csv'], answer],
         ['events', ['--table', '--by', 'event_time'], answer],
-        ['assets', ['--since', '2026-01-01'], answer],
       ] as const;
     }),
     ...notAssets.map((line) => ['assets', ['--json'], always(200, LINES, line)] as const),

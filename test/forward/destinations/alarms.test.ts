@@ -1,10 +1,16 @@
 /** Hooks with `on` of services over real sockets: what they get, also after a kill, at a slow pace and where nobody may read. */
 
 import assert from 'node:assert/strict';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { toldName } from '../../../src/forward/alarms/told-file.ts';
+import { Cursor } from '../../../src/forward/ledger/cursor.ts';
+import { openDisk } from '../../../src/journal/disk.ts';
+import { runHere } from '../../support/command-output.ts';
+import { writeDeployments } from '../../support/deployments.ts';
 import { forwardFile, forwardStatus, QUICK } from '../../support/forwarded.ts';
-import { newFolder, type Scope, startService } from '../../support/program.ts';
+import { newFolder, type Scope } from '../../support/program.ts';
 import { record } from '../../support/report.ts';
 import { serve, serveSimulated } from '../../support/service.ts';
 import { eventually } from '../../support/tools.ts';
@@ -13,159 +19,237 @@ import { type Got, startScripted } from '../../world/http-server.ts';
 import { systemError } from '../../world/simulated-disk.ts';
 
 const NAME = 'alarms';
-const limits = { ...QUICK, staleCheckMs: 20 };
+/** A difference is posted as soon as it is seen, and the next one of its key at once. */
+const AT_ONCE = { ...QUICK, alarmLookMs: 1, alarmHeldMs: 0, alarmPauseMs: 0, alarmGraceMs: 0, staleCheckMs: 1 };
 
-const check = (service: { readonly url: string }, passed: boolean) =>
-  record(service, `check/warehouse/orders?check_name=no_nulls&passed=${passed}`);
+const check = (service: { readonly url: string }, passed: boolean, more = '') =>
+  record(service, `check/warehouse/orders?check_name=no_nulls&passed=${passed}${more}`);
 
-const seqsOf = (got: readonly Got[]) => got.map(({ body }) => JSON.parse(body).seq as number);
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+const kindsOf = (got: readonly Got[]) => got.map(({ body }) => JSON.parse(body).alarm.on as string);
+const keysOf = (got: readonly Got[]) => got.map(({ headers }) => headers['idempotency-key']);
 
 /** A server, and a file of destinations with a hook to it. */
 async function hookTo(t: Scope, members: object, answer: (got: Got, count: number) => Scripted = () => [200, 'ok']) {
   const { url, got } = await startScripted(t, answer);
   const file = join(newFolder(t), 'forward.json');
-  forwardFile(file, { name: NAME, to: `hook+${url}/alarms`, begin: 'now', on: ['changed', 'recovered'], ...members });
-  return { got, args: ['--forward', file] };
+  const write = (more: object = {}) => {
+    const own = { name: NAME, to: `hook+${url}/alarms`, on: ['failed', 'recovered'], ...members, ...more };
+    forwardFile(file, own);
+  };
+  write();
+  return { got, file, write, args: ['--forward', file] };
 }
 
-test('a check that fails five times and then passes causes two posts with the result before, also with --no-read', async (t) => {
+test('a check that fails twice and then passes causes two posts, also with --no-read', async (t) => {
   const { got, args } = await hookTo(t, {});
-  const service = await serve(t, { args: [...args, '--no-read'], limits });
-  const all = [true, false, false, false, false, false, true, true];
-  for (const [at, passed] of all.entries()) {
-    await check(service, passed);
-    if (at === 1) await eventually('the failure is posted', () => got.length === 1);
-  }
+  const service = await serve(t, { args: [...args, '--no-read'], limits: AT_ONCE });
+  await check(service, true);
+  await check(service, false, '&partition=p&metadata=%7B%22error%22%3A%22boom%22%7D');
+  await eventually('the failure is posted', () => got.length === 1);
+  await check(service, false, '&partition=p');
+  await check(service, true, '&partition=q');
+  await check(service, true, '&severity=WARN');
   await eventually('the pass is posted', () => got.length === 2);
   const [failure, recovery] = got.map(({ body }) => JSON.parse(body));
-  const { time, since, ...more } = { ...failure, since: failure.alarm.since };
-  assert.deepEqual(
-    [failure.alarm, time],
-    [{ on: 'changed', since_seq: 2, since, in_a_row: 1, before: { ...failure.alarm.before } }, since],
+  const { since } = failure.alarm;
+  assert.deepEqual(failure.alarm, { on: 'failed', since, since_seq: 2, in_a_row: 1 });
+  assert.deepEqual(Object.keys(failure).slice(0, 3), ['alarm', 'seq', 'id']);
+  assert.deepEqual([failure.seq, failure.passed, failure.metadata], [2, false, { error: 'boom' }]);
+  assert.equal(since, failure.time);
+  const before = { severity: 'ERROR', since, since_seq: 2 };
+  assert.deepEqual(recovery.alarm, { on: 'recovered', because: 'passed', before });
+  assert.deepEqual([recovery.seq, recovery.passed, recovery.partition], [5, true, undefined]);
+  for (const key of keysOf(got)) assert.match(`${key}`, /^"hook\/1\/[0-9a-f-]{36}"$/);
+  const text = await runHere(['forward', 'status', '--data', service.data]);
+  assert.match(text.stdout, /alarms: 0 open, 0 to be posted, last success/);
+});
+
+test('WARN that becomes ERROR is posted with what was posted before', async (t) => {
+  const { got, args } = await hookTo(t, {});
+  const service = await serve(t, { args, limits: AT_ONCE });
+  await check(service, false, '&severity=WARN');
+  await eventually('it is posted', () => got.length === 1);
+  await check(service, false);
+  await eventually('it is posted again', () => got.length === 2);
+  const [first, second] = got.map(({ body }) => JSON.parse(body));
+  const { since, since_seq } = first.alarm;
+  assert.deepEqual(second.alarm, { on: 'failed', since, since_seq, in_a_row: 2, before: { severity: 'WARN', since } });
+  assert.deepEqual([first.severity, second.severity, second.seq], ['WARN', 'ERROR', 2]);
+});
+
+test('a hook of a deployment gets its name, and each has a file of its own', async (t) => {
+  const { url, got } = await startScripted(t, () => [200, 'ok']);
+  const file = join(newFolder(t), 'forward.json');
+  forwardFile(file, { name: NAME, to: `hook+${url}/{deployment}`, on: ['failed'] });
+  const deployments = writeDeployments(t, ['a', 'b']);
+  const service = await serve(t, { args: ['--forward', file, ...deployments.args], limits: AT_ONCE });
+  for (const name of ['a', 'b']) {
+    const headers = { Authorization: `Bearer ${deployments.tokenOf(name)}` };
+    const path = 'report_asset_check/x?check_name=c&passed=false';
+    assert.equal((await fetch(`${service.url}/${name}/${path}`, { method: 'POST', headers })).status, 200);
+  }
+  await eventually('both are posted', () => got.length === 2);
+  const found = got.map(({ url: path, body }) => [path, JSON.parse(body).deployment]).sort();
+  assert.deepEqual(found, [
+    ['/a', 'a'],
+    ['/b', 'b'],
+  ]);
+  await eventually('both files', () =>
+    ['a', 'b'].every((name) => existsSync(join(service.data, name, toldName(NAME)))),
   );
-  assert.deepEqual([more.seq, more.check_name, more.passed], [2, 'no_nulls', false]);
-  const { on, since_seq, before } = recovery.alarm;
-  assert.deepEqual([on, since_seq, recovery.seq], ['recovered', 7, 7]);
-  assert.deepEqual(before, { passed: false, since_seq: 2, since, in_a_row: 5 });
-  assert.deepEqual([failure.alarm.before.passed, failure.alarm.before.in_a_row], [true, 1]);
-  assert.equal(got[1]?.headers['idempotency-key'], `"hook/1/${recovery.id}"`);
 });
 
-test('what changes again while a hook waits for its turn or for an answer is not posted [alarm-2]', async (t) => {
-  let isDown = false;
-  const answer = (): Scripted => (isDown ? [503, 'later'] : [200, 'ok']);
-  const { got, args } = await hookTo(t, { ratePerSecond: 2 }, answer);
-  const service = await serve(t, { args, limits });
-  await check(service, false);
-  await eventually('the failure is posted', () => got.length === 1);
-  await check(service, true); // waits for its turn
-  await new Promise((resolve) => setTimeout(resolve, 100));
-  await check(service, false);
-  await eventually('the next failure is posted', () => got.length === 2);
-  assert.deepEqual(seqsOf(got), [1, 3]);
-  isDown = true;
-  await check(service, true);
-  await eventually('it is tried', () => got.length === 3);
-  await check(service, false);
-  isDown = false;
-  await check(service, true);
-  await eventually('the last one is posted', () => seqsOf(got).at(-1) === 6);
-  assert.ok(!seqsOf(got).includes(5), `${seqsOf(got)}`);
-});
-
-test('after a kill a change is posted with the same key if it still holds, and is not posted again once it was', async (t) => {
-  let status = 503;
+test('after a kill the open post is sent again with the same key, and what was taken is not', async (t) => {
+  let status = 500;
   const { got, args } = await hookTo(t, {}, () => [status, '']);
-  let service = await startService(t, { args });
-  const { data } = service;
-  const again = async () => {
-    await service.kill('SIGKILL');
-    service = await startService(t, { data, args });
-  };
-  for (const passed of [true, false, false]) await check(service, passed);
-  await eventually('it is tried', () => got.length > 0);
-  await again();
-  status = 200;
-  const isSettled = async () => (await forwardStatus(data, NAME)).lag_events === 0;
-  await eventually('all is settled', isSettled);
-  const keys = new Set(got.map(({ headers }) => headers['idempotency-key']));
-  assert.deepEqual([[...new Set(seqsOf(got))], keys.size], [[2], 1]);
-  const count = got.length;
-  await again();
+  const service = await serveSimulated(t, { args, limits: AT_ONCE });
   await check(service, false);
-  await check(service, true);
-  await eventually('the recovery is posted', () => got.length > count);
-  await eventually('all is settled', isSettled);
-  assert.deepEqual(seqsOf(got.slice(count)), [5]);
-  assert.equal(JSON.parse(got.at(-1)!.body).alarm.before.in_a_row, 3);
+  await eventually('it is tried', () => got.length > 0);
+  await check(service, true); // the hook might have the failure, which is sent all the same
+  const crashed = service.disk.afterCrash();
+  await service.stop();
+  const after = await serve(t, { args, disk: crashed, limits: AT_ONCE });
+  status = 200;
+  await eventually('both are posted', () => kindsOf(got).at(-1) === 'recovered');
+  const failures = got.filter(({ body }) => JSON.parse(body).alarm.on === 'failed');
+  assert.deepEqual([new Set(keysOf(failures)).size, new Set(failures.map(({ body }) => body)).size], [1, 1]);
+  const count = got.length;
+  await after.stop();
+  await serve(t, { args, disk: crashed.afterCrash(), limits: AT_ONCE });
+  await pause(100);
+  assert.equal(got.length, count);
 });
 
-const STALE = { on: ['stale'], staleAfter: '300ms', only: { key_prefix: 'warehouse' } };
+test('what is not true any more is not posted if no request arrived, and a stop loses nothing', async (t) => {
+  let isDown = true;
+  const { got, args } = await hookTo(t, {}, () => (isDown ? [503, 'later'] : [200, 'ok']));
+  const service = await serve(t, { args, limits: AT_ONCE });
+  await check(service, false);
+  await eventually('it is tried', () => got.length > 0);
+  assert.equal((await forwardStatus(service.data, NAME)).state, 'waiting');
+  await check(service, true);
+  await eventually('nothing is due', async () => (await forwardStatus(service.data, NAME)).state === 'idle');
+  const tries = got.length;
+  isDown = false;
+  await pause(100);
+  assert.equal(got.length, tries);
+  await check(service, false);
+  await eventually('the next one is posted', () => got.length === tries + 1);
+  await service.stop();
+  const again = await serve(t, { data: service.data, args, limits: AT_ONCE });
+  await check(again, true);
+  await eventually('and its end', () => got.length === tries + 2);
+  assert.deepEqual(kindsOf(got.slice(tries)), ['failed', 'recovered']);
+});
 
-const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
-
-const staleOf = (got: readonly Got[]) =>
-  got.map(({ body, headers }) => {
-    const { alarm, asset_key } = JSON.parse(body);
-    return [alarm.on, asset_key.join('/'), alarm.since_seq, headers['idempotency-key']];
-  });
-
-test('a stale asset under a key is posted once, and again only after it had an event, also after a restart', async (t) => {
-  const { got, args } = await hookTo(t, STALE);
-  const service = await serve(t, { args, limits });
+test('a silent asset under a key is posted once, and its next event, also after a restart', async (t) => {
+  const stale = { on: ['stale', 'fresh'], staleAfter: '300ms', only: { key_prefix: 'warehouse' } };
+  const { got, args } = await hookTo(t, stale);
+  const service = await serve(t, { args, limits: AT_ONCE });
   await record(service, 'observation/other');
   await record(service, 'observation/warehouse/orders');
-  const first = ['stale', 'warehouse/orders', 2, '"stale/2"'];
   await eventually('it is posted', () => got.length === 1);
-  await pause(200);
-  assert.deepEqual(staleOf(got), [first]);
-  assert.ok(Date.parse(JSON.parse(got[0]!.body).alarm.since) > Date.now() - 60_000);
+  const { alarm, ...rest } = JSON.parse(got[0]!.body);
+  assert.deepEqual([alarm.on, alarm.since_seq, rest], ['stale', 2, { asset_key: ['warehouse', 'orders'] }]);
   await service.stop();
-  const again = await serve(t, { data: service.data, args, limits });
-  await pause(500);
-  assert.deepEqual(staleOf(got), [first]);
-  await check(again, false);
-  await eventually('it is posted again', () => got.length === 2);
-  await pause(100);
-  assert.deepEqual(staleOf(got), [first, ['stale', 'warehouse/orders', 3, '"stale/3"']]);
+  const again = await serve(t, { data: service.data, args, limits: AT_ONCE });
+  await pause(300);
+  assert.equal(got.length, 1);
+  await record(again, 'observation/warehouse/orders');
+  await eventually('it ends', () => got.length === 2);
+  const { alarm: end } = JSON.parse(got[1]!.body);
+  assert.deepEqual(end, { on: 'fresh', because: 'reported', before: { since: alarm.since } });
 });
 
-test('a stale asset that a hook could not take is posted after a kill with the same key, unless it had an event [alarm-4]', async (t) => {
-  let status = 503;
-  const { got, args } = await hookTo(t, { ...STALE, staleAfter: '1s' }, () => [status, '']);
-  const service = await startService(t, { args });
-  await record(service, 'observation/warehouse/a');
-  await record(service, 'observation/warehouse/b');
-  await eventually('it is tried', () => got.length > 0, 20_000);
-  await pause(300); // what it found is in the file
-  await service.kill('SIGKILL');
-  const again = await serve(t, { data: service.data, args: [...args], limits: { ...limits, staleCheckMs: 500 } });
-  await record(again, 'observation/warehouse/b');
-  const before = got.length;
-  status = 200;
-  await eventually('both are posted', () => got.length === before + 2);
-  const keys = staleOf(got.slice(before)).map(([, , , key]) => key);
-  assert.deepEqual(keys, ['"stale/1"', '"stale/3"']);
-  assert.equal(got[0]?.headers['idempotency-key'], '"stale/1"');
-});
-
-test('a stale asset is not posted before it is noted, and a refusal or long failures end its posts [alarm-5]', async (t) => {
-  const { got, args } = await hookTo(t, STALE, ({ body }) => [/refused/.test(body) ? 400 : 500, 'no']);
-  const service = await serveSimulated(t, { args, limits: { ...limits, hookFailingMs: 100 } });
+test('a hook that refuses an alarm, or fails with it for long, gets no more of it, and a full disk delays it [alarms-7]', async (t) => {
+  const { got, args } = await hookTo(t, {}, ({ body }) => [/refused/.test(body) ? 400 : 500, 'no']);
+  const service = await serveSimulated(t, { args, limits: { ...AT_ONCE, hookFailingMs: 100 } });
   let isFull = true;
   service.disk.fault = (call, name) =>
-    isFull && call === 'write' && /stale/.test(name) ? systemError('ENOSPC') : undefined;
-  await record(service, 'observation/warehouse/failed');
-  await eventually('a warning', () => service.notices.some((line) => /stale assets could not be posted/.test(line)));
-  await pause(100);
-  assert.equal(got.length, 0);
+    isFull && call === 'write' && /\.alarms/.test(name) ? systemError('ENOSPC') : undefined;
+  await record(service, 'check/failed?check_name=c&passed=false');
+  await eventually('it waits for the disk', () => service.notices.some((line) => /ENOSPC/.test(line)));
+  await pause(200);
+  assert.equal(got.length, 0, 'nothing is posted before it is in the file');
   isFull = false;
-  const told = () => service.notices.filter((line) => /is not told again/.test(line)).length;
+  const told = () => service.notices.filter((line) => /which is not posted again/.test(line)).length;
   await eventually('it is given up', () => told() === 1);
   assert.ok(got.length > 1);
   const count = got.length;
-  await record(service, 'observation/warehouse/refused');
+  await record(service, 'check/refused?check_name=c&passed=false');
   await eventually('the next one is refused', () => told() === 2);
   await pause(100);
   assert.equal(got.length, count + 1);
+  const metrics = await (await fetch(`${service.url}/metrics`)).text();
+  const sample = (name: string, labels = '') => metrics.includes(`assetlog_${name}{destination="alarms"${labels}`);
+  assert.ok(sample('alarm_posts_total', ',on="failed",outcome="in doubt"} 1'));
+  assert.ok(sample('alarm_posts_total', ',on="failed",outcome="refused"} 1'));
+  for (const name of ['alarms', 'alarms_waiting', 'alarms_left_out']) assert.ok(sample(name), name);
+  assert.ok(!sample('forward_lag_events'));
+});
+
+test('a post that is too long is sent once more without metadata, and one that passed three hooks is not posted', async (t) => {
+  const { got, args } = await hookTo(t, {}, ({ body }) => [/boom/.test(body) ? 413 : 200, '']);
+  const service = await serve(t, { args, limits: AT_ONCE });
+  await check(service, false, '&metadata=%7B%22error%22%3A%22boom%22%7D');
+  await eventually('it is sent twice', () => got.length === 2);
+  const { metadata, metadata_bytes } = JSON.parse(got[1]!.body);
+  assert.deepEqual([metadata, metadata_bytes], [undefined, 16]);
+  assert.equal(keysOf(got)[0], keysOf(got)[1]);
+  const post = (asset: string, hooks: number) =>
+    fetch(`${service.url}/report_asset_check/${asset}?check_name=c&passed=false`, {
+      method: 'POST',
+      headers: { 'Idempotency-Key': `"hook/${hooks}/0193e0c2-0000-7000-8000-000000000001"` },
+    });
+  assert.equal((await post('third', 3)).status, 200);
+  await eventually('a warning', () => service.notices.some((line) => /is there a circle/.test(line)));
+  await post('second', 2);
+  await eventually('it is posted', () => got.length === 3);
+  assert.match(`${keysOf(got)[2]}`, /^"hook\/3\//);
+});
+
+test('a hook of 0.3 hears the ends of what it was posted, and a damaged file makes it new', async (t) => {
+  const { got, file, write, args } = await hookTo(t, {
+    on: ['failed', 'recovered', 'stale', 'fresh'],
+    staleAfter: '1h',
+  });
+  const limits = AT_ONCE;
+  const first = await serve(t, { limits });
+  await check(first, false);
+  await record(first, 'observation/quiet?event_time=2026-01-01T00:00:00Z');
+  await check(first, false, '&partition=p');
+  await first.stop();
+  const { data } = first;
+  const disk = openDisk(data);
+  const { cursor } = await Cursor.open(disk, NAME);
+  await cursor.save({ seq: 2, id: null, sending: undefined, kind: 'hook', to: 'x' });
+  await cursor.close();
+  const stale = { asset_key: ['quiet'], seq: 2, since: '2026-01-01T00:00:00.000Z', posted: true };
+  writeFileSync(join(data, `forward-${NAME}.stale`), `${JSON.stringify(stale)}\n{"asset_key":["other"],"po`);
+  const second = await serve(t, { data, args, limits });
+  await eventually('what is new is posted', () => got.length === 1);
+  assert.equal(JSON.parse(got[0]!.body).partition, 'p');
+  await check(second, true);
+  await record(second, 'observation/quiet');
+  await eventually('the ends are posted', () => got.length === 4);
+  assert.deepEqual(kindsOf(got.slice(1)).sort(), ['fresh', 'recovered', 'recovered']);
+  await second.stop();
+  const refused = await runHere(['forward', 'from', NAME, '--seq', '1', '--data', data]);
+  assert.equal(refused.code, 2);
+  assert.match(refused.stderr, /alarms is a hook with "on": it gets what begins and ends, and has neither a position/);
+  for (const action of [['retry'], ['skip', '--seq', '1']])
+    assert.equal((await runHere(['forward', action[0]!, NAME, ...action.slice(1), '--data', data])).code, 2);
+  assert.equal((await forwardStatus(data, NAME)).state, 'not running');
+  const text = readFileSync(join(data, toldName(NAME)), 'utf8');
+  writeFileSync(join(data, toldName(NAME)), text.replace('1', '2'));
+  write({ begin: 'now' });
+  const third = await serve(t, { data, args, limits });
+  await eventually('a warning', () =>
+    third.notices.some((line) => /is damaged, so that the hook counts as new/.test(line)),
+  );
+  await check(third, false);
+  await eventually('it is posted', () => got.length === 5);
+  rmSync(file);
 });

@@ -312,9 +312,21 @@ function membersOf(event: PlainEvent): object {
 /** What an event says of its asset. */
 function reportedBy(event: PlainEvent) {
   const { type, assetKey, partition, checkName, passed, severity, dataVersion, eventTime, origin } = event;
-  const source = origin?.source;
+  const { source, seq: sourceSeq, recorded } = origin ?? {};
   const key = assetKey.join('\0');
-  return { type, key, partition, checkName, passed, severity, dataVersion, eventTime, source } as Reported;
+  return {
+    type,
+    key,
+    partition,
+    checkName,
+    passed,
+    severity,
+    dataVersion,
+    eventTime,
+    source,
+    sourceSeq,
+    recorded,
+  } as Reported;
 }
 
 test('every event is read back unchanged, with JSON.parse and member by member, whatever its texts contain', () => {

@@ -152,18 +152,22 @@ test('a deployment that was removed with its folder and added again starts at it
 
 const withoutPython = missing('Python is not installed', 'python3', ['--version']);
 
-/** A pass after two failures, a failure, and a stale asset. */
+const FAILED_AT = '2026-11-20T15:00:02.000Z';
+const SILENT_AT = '2026-11-20T15:00:04.000Z';
+/** A failure and its end, and a stale asset and its next event. */
 const ALARMS = [
-  { on: 'changed', since_seq: 2, since: '2026-11-20T15:00:02.000Z', in_a_row: 1 },
-  { on: 'recovered', since_seq: 4, since: '2026-11-20T15:00:04.000Z', in_a_row: 1 },
-  { on: 'stale', since_seq: 4, since: '2026-11-20T15:00:04.000Z' },
+  { on: 'failed', since_seq: 2, since: FAILED_AT, in_a_row: 1 },
+  { on: 'recovered', because: 'passed', before: { severity: 'ERROR', since_seq: 2, since: FAILED_AT } },
+  { on: 'stale', since_seq: 4, since: SILENT_AT },
+  { on: 'fresh', because: 'reported', before: { since: SILENT_AT } },
 ] as const;
 
-const RESULT = { asset_key: ['warehouse', 'orders'], check_name: 'no_nulls', severity: 'ERROR' };
+const RESULT = { asset_key: ['warehouse', 'orders'], check_name: 'no_nulls', severity: 'ERROR', partition: 'p' };
 const TEXTS = [
-  'warehouse/orders: no_nulls failed (ERROR)',
-  'warehouse/orders: no_nulls passes (ERROR), after 2 other results since 2026-11-20T15:00:02.000Z',
-  'warehouse/orders: no event since 2026-11-20T15:00:04.000Z',
+  'warehouse/orders: no_nulls failed (ERROR), p',
+  `warehouse/orders: no_nulls no longer fails (passed), p, since ${FAILED_AT}`,
+  `warehouse/orders: no event since ${SILENT_AT}`,
+  `warehouse/orders: no longer silent (reported), since ${SILENT_AT}`,
 ];
 
 /** Starts the relay of the handbook, before a service that keeps what it gets. */
@@ -182,11 +186,10 @@ async function startRelay(t: TestContext, form: string, path: string) {
   got.length = 0;
   status = 200;
   const postAll = async () => {
-    const before = { passed: false, since_seq: 2, since: ALARMS[0].since, in_a_row: 2 };
-    const [changed, recovered, stale] = ALARMS;
-    assert.equal(await post({ alarm: changed, ...RESULT, passed: false }), 200);
-    assert.equal(await post({ alarm: { ...recovered, before }, ...RESULT, passed: true }), 200);
-    assert.equal(await post({ alarm: stale, asset_key: RESULT.asset_key }), 200);
+    const [failed, recovered, ...silence] = ALARMS;
+    assert.equal(await post({ alarm: failed, deployment: 'prod', ...RESULT, passed: false }), 200);
+    assert.equal(await post({ alarm: recovered, deployment: 'prod', ...RESULT, passed: true }), 200);
+    for (const alarm of silence) assert.equal(await post({ alarm, asset_key: RESULT.asset_key }), 200);
     return got;
   };
   return { to, got, postAll };
@@ -201,8 +204,8 @@ test('the relay of the handbook sends a failed check to Slack as a text', { skip
     );
   const service = await startService(t, { args: ['--on-failed-check', to] });
   await check(service, false);
-  await eventually('Slack gets the text', () => got.length === 4);
-  assert.deepEqual(JSON.parse(got[3]!.body), { text: TEXTS[0] });
+  await eventually('Slack gets the text', () => got.length === 5);
+  assert.deepEqual(JSON.parse(got[4]!.body), { text: TEXTS[0]!.replace(', p', '') });
 });
 
 test('the relay publishes to a topic of ntfy as JSON at its root', { skip: withoutPython }, async (t) => {
@@ -214,7 +217,7 @@ test('the relay publishes to a topic of ntfy as JSON at its root', { skip: witho
   }
 });
 
-test('the relay sends alerts to Alertmanager, and a recovery ends the alert of its failure', {
+test('the relay sends alerts to Alertmanager, and an end ends the alert of its beginning', {
   skip: withoutPython,
 }, async (t) => {
   const got = await (await startRelay(t, 'alertmanager', '/api/v2/alerts')).postAll();
@@ -225,13 +228,15 @@ test('the relay sends alerts to Alertmanager, and a recovery ends the alert of i
       assert.ok(/^[a-zA-Z_]\w*$/.test(name) && typeof value === 'string', name);
     return alert;
   });
-  const [failure, recovery, stale] = alerts;
+  const [failure, recovery, stale, fresh] = alerts;
   assert.deepEqual(recovery.labels, failure.labels, 'they are one alert');
-  const spans = alerts.map(({ startsAt, endsAt }) => [startsAt, endsAt]);
+  assert.deepEqual(fresh.labels, stale.labels, 'they are one alert');
+  const spans = alerts.map(({ startsAt, endsAt }) => [startsAt, Date.parse(endsAt) > Date.now()]);
   assert.deepEqual(spans, [
-    [ALARMS[0].since, '2100-01-01T00:00:00Z'],
-    [ALARMS[0].since, ALARMS[1].since],
-    [ALARMS[2].since, undefined],
+    [FAILED_AT, true],
+    [FAILED_AT, false],
+    [SILENT_AT, true],
+    [SILENT_AT, false],
   ]);
   assert.notEqual(stale.labels.alertname, failure.labels.alertname);
   assert.deepEqual(
@@ -245,6 +250,6 @@ test('the relay pings a URL for success and for failure', { skip: withoutPython 
   const got = await (await startRelay(t, 'ping', path)).postAll();
   assert.deepEqual(
     got.map(({ method, url, body }) => [method, url, body]),
-    [`${path}/fail`, path, `${path}/fail`].map((url, at) => ['POST', url, TEXTS[at]]),
+    [`${path}/fail`, path, `${path}/fail`, path].map((url, at) => ['POST', url, TEXTS[at]]),
   );
 });

@@ -20,8 +20,14 @@ const check = (assetKey: string[], checkName: string, passed: boolean): PlainEve
   severity: passed ? 'ERROR' : 'WARN',
 });
 
-/** How many results of a check in a row are the same, and the first of them. */
-const inARow = (in_a_row: number, since_seq: number) => ({ since_seq, since: TIME, in_a_row });
+/** Whether a check fails, since when, and in how many results in a row. */
+const holds = (failing: boolean, in_a_row: number, since_seq: number) => ({
+  failing,
+  ...(failing && { failing_severity: 'WARN' }),
+  since: TIME,
+  since_seq,
+  in_a_row,
+});
 
 /** A journal in two files. */
 function journal(t: TestContext): string {
@@ -52,17 +58,19 @@ test('the latest event of each kind, the counts and the states of the checks of 
   assert.deepEqual(jsonIn(stdout), [
     {
       asset_key: ['a'],
+      alive: TIME,
       check: { count: 2, seq: 8, time },
-      checks: [{ check_name: 'x', passed: true, severity: 'ERROR', count: 2, seq: 8, time, ...inARow(1, 8) }],
+      checks: [{ check_name: 'x', passed: true, severity: 'ERROR', count: 2, seq: 8, time, ...holds(false, 1, 8) }],
     },
-    { asset_key: ['a', '1'], observation: { count: 1, seq: 4, time }, checks: [] },
+    { asset_key: ['a', '1'], alive: TIME, observation: { count: 1, seq: 4, time }, checks: [] },
     {
       asset_key: ['b'],
+      alive: TIME,
       materialization: { count: 2, seq: 5, time, partition: 'p2' },
       check: { count: 3, seq: 6, time },
       checks: [
-        { check_name: 'x', passed: true, severity: 'ERROR', count: 2, seq: 6, time, ...inARow(1, 6) },
-        { check_name: 'y', passed: false, severity: 'WARN', count: 1, seq: 3, time, ...inARow(1, 3) },
+        { check_name: 'x', passed: true, severity: 'ERROR', count: 2, seq: 6, time, ...holds(false, 1, 6) },
+        { check_name: 'y', passed: false, severity: 'WARN', count: 1, seq: 3, time, ...holds(true, 1, 3) },
       ],
     },
   ]);
@@ -79,12 +87,13 @@ test('assets are chosen by key and by failing checks, and shown as a table and a
     ask('--table'),
     ask('--csv', '--key', 'b'),
   ]);
-  const later = ['--since', '2026-11-20'];
-  for (const more of [[], later]) {
-    assert.deepEqual(keys(await ask('--key-begins-with', 'a/1', ...more)), ['a/1', '']);
-    assert.deepEqual(keys(await ask('--key-begins-with', 'a', '--key', 'a/1', ...more)), ['a/1', '']);
-    assert.deepEqual(keys(await ask('--key-begins-with', 'b', '--key', 'a', ...more)), ['']);
-  }
+  assert.deepEqual(keys(await ask('--key-begins-with', 'a/1')), ['a/1', '']);
+  assert.deepEqual(keys(await ask('--key-begins-with', 'a', '--key', 'a/1')), ['a/1', '']);
+  assert.deepEqual(keys(await ask('--key-begins-with', 'b', '--key', 'a')), ['']);
+  assert.deepEqual(
+    JSON.parse(failing).checks.map(({ check_name }: { check_name: string }) => check_name),
+    ['y'],
+  );
   assert.deepEqual(
     [keys(exact), keys(prefix), keys(failing)],
     [
@@ -103,8 +112,8 @@ test('assets are chosen by key and by failing checks, and shown as a table and a
   ]);
   const [header = '', row = '', ...rest] = csv.split('\r\n');
   assert.deepEqual(rest, ['']);
-  assert.equal(header.split(',').length, 21);
-  assert.equal(row, `b,2,5,${TIME},p2,,0,,,,,3,6,${TIME},,1,1,"[""y""]",,,`);
+  assert.equal(header.split(',').length, 22);
+  assert.equal(row, `b,2,5,${TIME},p2,,0,,,,,3,6,${TIME},,1,1,"[""y""]",,,,${TIME}`);
   assert.equal((await runHere(['assets', data, '--csv', '--table'])).code, 2);
   const none = await runHere(['assets', data, '--key-prefix', 'a', '--failing']);
   const hint = 'assetlog: no assets match; without --key-prefix or without --failing some match\n';
@@ -127,74 +136,39 @@ const late: readonly PlainEvent[] = [
   { ...check(['b'], 'y', true), eventTime: '2026-11-19T10:00:00.250Z' },
 ];
 
-test('by event_time the state of an asset comes from the events that happened last', async (t) => {
+test('the state of an asset goes by what happened last, and the options of events are refused', async (t) => {
   const data = newFolder(t);
   writeFileSync(join(data, FIRST), encodeBatch(late.map(encodeMembers), START, new Date(TIME)).bytes);
-  const show = async (...args: string[]) => {
-    const { code, stdout, stderr } = await runHere(['assets', data, ...args]);
-    assert.deepEqual([code, stderr], [0, ''], args.join(' '));
-    return stdout;
-  };
+  const { code, stdout, stderr } = await runHere(['assets', data]);
+  assert.deepEqual([code, stderr], [0, '']);
   const time = TIME;
-  const y = { check_name: 'y', passed: true, severity: 'ERROR', count: 2, seq: 8, time };
-  const [recorded, happened, range, before, table, csv] = await Promise.all([
-    show(),
-    show('--by', 'event_time'),
-    show('--by', 'event_time', '--since', '2026-11-19T10:00:00.2', '--until', '2026-11-20'),
-    show('--by', 'event_time', '--until', '2026-11-19T10:00:00.200', '--failing'),
-    show('--by', 'event_time', '--table'),
-    show('--by', 'event_time', '--csv'),
-  ]);
-  assert.deepEqual(JSON.parse(recorded), {
+  const y = { count: 2, seq: 8, time, event_time: '2026-11-19T10:00:00.250Z' };
+  const since = '2026-11-19T10:00:00.250Z';
+  const holding = { failing: false, since, in_a_row: 1 };
+  assert.deepEqual(JSON.parse(stdout), {
     asset_key: ['b'],
-    materialization: { count: 2, seq: 2, time, partition: 'p0' },
-    observation: { count: 2, seq: 4, time, data_version: 'old' },
-    check: { count: 4, seq: 8, time },
-    checks: [
-      { check_name: 'x', passed: false, severity: 'WARN', count: 2, seq: 6, time, ...inARow(1, 6) },
-      { ...y, ...inARow(1, 8) },
-    ],
-  });
-  const yHappened = { ...y, event_time: '2026-11-19T10:00:00.250Z' };
-  assert.deepEqual(JSON.parse(happened), {
-    asset_key: ['b'],
+    alive: TIME,
     materialization: { count: 2, seq: 1, time, event_time: LATER, partition: 'p1' },
     observation: { count: 2, seq: 3, time, data_version: 'now' },
-    check: { count: 4, seq: 8, time, event_time: yHappened.event_time },
+    check: { ...y, count: 4 },
     checks: [
-      { check_name: 'x', passed: true, severity: 'ERROR', count: 2, seq: 5, time, event_time: LATER },
-      yHappened,
+      { check_name: 'x', passed: true, severity: 'ERROR', ...y, seq: 5, event_time: LATER, ...holding, since_seq: 5 },
+      { check_name: 'y', passed: true, severity: 'ERROR', ...y, ...holding, since_seq: 8 },
     ],
   });
-  const { materialization, observation } = JSON.parse(range);
-  assert.deepEqual([materialization.seq, materialization.count, observation.seq], [1, 1, 4]);
-  assert.deepEqual(JSON.parse(before), {
-    asset_key: ['b'],
-    materialization: { count: 1, seq: 2, time, event_time: LATE, partition: 'p0' },
-    check: { count: 1, seq: 6, time, event_time: LATE },
-    checks: [{ check_name: 'x', passed: false, severity: 'WARN', count: 1, seq: 6, time, event_time: LATE }],
-  });
-  assert.deepEqual(
-    table.split('\n').map((line) => line.split(/ {2,}/)),
-    [
-      ['checks', 'asset key', 'materialized (event time)', 'observed (event time)', 'failed checks'],
-      ['2 passed', 'b', '2026-11-19 10:00 ×2', '2026-11-20 15:00 ×2'],
-      [''],
-    ],
-  );
-  const [header = '', row = ''] = csv.split('\r\n');
-  assert.match(
-    header,
-    /^asset_key,materialization_count,materialization_seq,materialization_time,materialization_event_time,/,
-  );
-  assert.equal(header.split(',').length, row.split(',').length);
-  assert.equal(row, `b,2,1,${TIME},${LATER},p1,,2,3,${TIME},,,now,4,8,${TIME},${yHappened.event_time},,2,0,,,,`);
-  assert.equal(JSON.parse(await show('--since', '2026-11-20T15:00')).check.count, 4);
-  for (const none of [
-    ['--until', '2026-11-20T15:00'],
-    ['--by', 'event_time', '--since', '2026-11-21'],
-  ])
-    assert.equal((await runHere(['assets', data, ...none])).stderr, 'assetlog: no assets match\n');
-  const wrong = await runHere(['assets', data, '--by', 'id']);
-  assert.deepEqual([wrong.code, wrong.stderr.includes('use time or event_time')], [2, true]);
+  for (const option of ['--by=event_time', '--since', '--until', '--source']) {
+    const wrong = await runHere(['assets', data, option, '1h']);
+    const [flag = ''] = option.split('=');
+    const text = flag === '--by' ? 'the state goes by when things happened' : `use assetlog events ${flag}`;
+    assert.equal(wrong.code, 2);
+    assert.ok(wrong.stderr.startsWith(`assetlog: ${flag} is gone; ${text}`), wrong.stderr);
+  }
+});
+
+test('a failing check shows its failed partitions', async (t) => {
+  const data = newFolder(t);
+  const events = ['26', '27', '28'].map((partition) => ({ ...check(['b'], 'x', false), partition }));
+  writeFileSync(join(data, FIRST), encodeBatch(events.map(encodeMembers), START, new Date(TIME)).bytes);
+  const { stdout } = await runHere(['assets', data, '--table']);
+  assert.match(stdout, /1 FAILED +b +x \(WARN\) 26 and 2 more/);
 });

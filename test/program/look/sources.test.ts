@@ -291,7 +291,7 @@ test('a device without events makes a request at intervals, and the metrics have
   assert.ok(seconds !== undefined && seconds >= 1 && seconds < 60, `${seconds}`);
 });
 
-test('events and assets of one device are found by its id or its name, in a folder and at a service', async (t) => {
+test('events of one device are found by its id or its name, in a folder and at a service', async (t) => {
   const hub = await startService(t);
   const check = (passed: boolean) => (): PlainEvent => ({
     type: 'AssetCheckEvaluation',
@@ -320,9 +320,6 @@ test('events and assets of one device are found by its id or its name, in a fold
     assert.deepEqual(await seqs('--source', sourceOf(2), '--failed', '--last', '2'), [4, 5]);
     assert.deepEqual(await seqs('--source', 'device-2'), []);
     assert.deepEqual(await seqs('--source', 'device-1', '--key', 'line'), [1, 2]);
-    const ofAssets = async (source: string) =>
-      (await lines('assets', '--source', source)).map(({ check }) => check.count);
-    assert.deepEqual([await ofAssets('device-1'), await ofAssets(sourceOf(2))], [[2], [3]]);
   }
   const stream = await StreamClient.open(`${hub.url}/events?after_seq=0&source=device-1`);
   await one.grow(1);
@@ -388,20 +385,19 @@ test('tables and CSV of a hub name the source of each event, those of another jo
     }
     assert.ok(csv[6]?.endsWith(',,,,'), csv[6]);
   };
-  const assetsOf = async (...more: string[]) => {
-    const rows = await show('assets', '--table', ...more);
+  const assetsOf = async () => {
+    const rows = await show('assets', '--table');
     assert.deepEqual(rows[0]?.slice(0, 3), ['checks', 'source', 'asset key']);
     const found = rows.slice(1).map((row) => row.slice(1, 3));
     const byKey = (key: string) => found.find((cells) => cells.includes(key));
     assert.deepEqual(byKey('one'), ['device-1', 'one']);
     assert.deepEqual(byKey('both'), [sourceOf(3), 'both'], 'of the latest event');
     assert.equal(byKey('own')?.[0], 'own');
-    const csv = (await runHere(['assets', '--csv', '--key', 'both', '--url', hub.url, ...more])).stdout;
-    assert.ok(csv.trimEnd().endsWith(`,,${sourceOf(2)},${sourceOf(3)}`), csv);
+    const csv = (await runHere(['assets', '--csv', '--key', 'both', '--url', hub.url])).stdout;
+    assert.ok(csv.trimEnd().includes(`,,${sourceOf(2)},${sourceOf(3)},2`), csv);
   };
   await eventsOf();
   await assetsOf();
-  await assetsOf('--since', '1h');
   const { data } = hub;
   assert.equal((await hub.kill()).code, 0);
   assert.match(readFileSync(join(data, 'assets.state'), 'utf8'), /"source":"0193e0c2-/);

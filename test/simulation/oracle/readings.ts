@@ -13,10 +13,12 @@ interface Latest {
   readonly seq: number;
   readonly partition: string;
   readonly time: string;
-  /** Of a check, with the number of the last results that are the same. */
+  /** The next ones are of a check. */
   readonly passed?: boolean;
   readonly severity?: string;
-  readonly in_a_row?: number;
+  readonly failing?: boolean;
+  readonly failed_partitions?: readonly { readonly partition: string; readonly severity: string }[];
+  readonly failed_partitions_beyond?: number;
 }
 
 /** The state of an asset. Clients report one check of each. */
@@ -78,6 +80,8 @@ export class Readings {
         const state = states.get(key);
         const problem = wrongLatest(kind === 'check' ? state?.checks[0] : state?.[kind], ofAsset, certain);
         if (problem !== undefined) return `shows a wrong ${kind} of ${key}: ${problem}`;
+        const failing = kind === 'check' ? wrongFailures(state?.checks[0], ofAsset, certain) : undefined;
+        if (failing !== undefined) return `shows wrong failures of ${key}: ${failing}`;
       }
     }
     return undefined;
@@ -97,18 +101,40 @@ function wrongLatest(
   if (count < certain.length || count > lines.length)
     return `it counts ${count}, and there are from ${certain.length} to ${lines.length}`;
   if (latest === undefined) return undefined;
-  const newest = certain.at(-1)?.seq ?? 0;
-  if (seq < newest) return `event ${seq} is shown as the latest, and ${newest} is there`;
-  const { time, passed, severity, in_a_row: inARow } = latest;
-  const { mark, time: recorded, report } = lines.find((one) => one.seq === seq) ?? {};
+  const shown = lines.find((one) => one.seq === seq);
+  // Events of several journals go by their clocks, which jump; of one journal by its order.
+  const newest = certain.findLast((one) => sourceOf(one) === sourceOf(shown))?.from?.[1] ?? certain.at(-1)?.seq ?? 0;
+  const isAlone = new Set(lines.map(sourceOf)).size === 1;
+  if (isAlone && (shown?.from?.[1] ?? seq) < newest)
+    return `event ${seq} is shown as the latest, and ${newest} is there`;
+  const { time, passed, severity } = latest;
+  const { mark, time: recorded, report } = shown ?? {};
   if (mark !== partition || recorded !== time || report?.passed !== passed || report?.severity !== severity)
     return `event ${seq} is another one`;
-  const upToIt = lines.filter((one) => one.seq <= seq).sort((a, b) => a.seq - b.seq);
-  if (inARow === undefined || count !== upToIt.length) return undefined;
-  const others = upToIt.findLastIndex((one) => one.report.passed !== passed);
-  const same = upToIt.length - 1 - others;
-  return inARow === same ? undefined : `${inARow} in a row are shown, and it is ${same}`;
+  return undefined;
 }
+
+/** Each result is of another partition, so that no pass ends a failure: all of them fail, as far as the state has space. */
+function wrongFailures(
+  { failing, failed_partitions: shown = [], failed_partitions_beyond: beyond = 0 }: Partial<Latest> = {},
+  lines: readonly SeenLine[],
+  certain: readonly SeenLine[],
+): string | undefined {
+  const failed = new Map(lines.filter(({ report }) => report.passed === false).map((line) => [line.mark, line]));
+  const least = new Set(certain.filter(({ report }) => report.passed === false).map(({ mark }) => mark)).size;
+  const other = shown.find(({ partition, severity }) => failed.get(partition)?.report.severity !== severity);
+  if (other !== undefined) return `${other.partition} is shown as failed`;
+  const isBeyond = failed.size > FAILED_PARTITIONS_MAX;
+  if (failing === true && shown.length + beyond === 0) return 'nothing of it fails';
+  if (isBeyond || beyond > 0) return undefined; // a pass of an unknown partition counts as that of one of them
+  return shown.length >= least ? undefined : `${shown.length} partitions fail, and there are at least ${least}`;
+}
+
+function sourceOf(line: SeenLine | undefined): string | undefined {
+  return line?.from?.[0];
+}
+
+const FAILED_PARTITIONS_MAX = 100;
 
 function isAbout({ method, target }: Delivered, path: string): boolean {
   return method === 'GET' && target.split('?', 1)[0]!.endsWith(path);

@@ -22,9 +22,14 @@ interface Check extends Latest {
   readonly check_name: string;
   readonly passed: boolean;
   readonly severity: string;
-  /** The time of the first of the last results that are the same, and how many these are. */
-  readonly since: string;
-  readonly in_a_row: number;
+  /** Whether the last result without a partition, or that of any partition, is a failure. */
+  readonly failing: boolean;
+  readonly failing_severity?: string;
+  /** Since when it is so, and for how many results in a row; absent if that is unknown. */
+  readonly since?: string;
+  readonly in_a_row?: number;
+  readonly failed_partitions?: readonly { readonly partition: string }[];
+  readonly failed_partitions_beyond?: number;
 }
 
 /** An asset in the reply of `/assets`. */
@@ -65,7 +70,7 @@ export function assetsView(shared: Shared): PolledView<Asset> {
 }
 
 function cells({ asset_key, materialization, observation, check, checks }: Asset): Node[] {
-  const failed = checks.filter(({ passed }) => !passed);
+  const failed = checks.filter(({ failing }) => failing);
   const last = materialization ?? observation ?? check;
   const what = materialization ? '' : observation ? 'observed ' : 'checked ';
   return [
@@ -77,12 +82,12 @@ function cells({ asset_key, materialization, observation, check, checks }: Asset
   ];
 }
 
-/** @returns a summary of the last results of all checks */
+/** @returns a summary of the states of all checks */
 function state(checks: readonly Check[]): Content {
-  const failed = checks.filter(({ passed }) => !passed);
+  const failed = checks.filter(({ failing }) => failing);
   if (checks.length === 0) return element('span', { class: 'none' }, 'no checks');
   if (failed.length === 0) return badge('good', `${checks.length} passed`);
-  const isError = failed.some(({ severity }) => severity !== 'WARN');
+  const isError = failed.some(({ failing_severity }) => failing_severity !== 'WARN');
   return badge(isError ? 'bad' : 'warn', `${failed.length} of ${checks.length} failed`);
 }
 
@@ -116,14 +121,24 @@ function latest(title: string, event: Latest | undefined): Content[] {
 }
 
 function result(check: Check): HTMLElement {
-  const { passed, severity, time, count, since, in_a_row } = check;
-  const shown = passed
-    ? badge('good', 'passed')
-    : badge(severity === 'WARN' ? 'warn' : 'bad', `failed (${severity.toLowerCase()})`);
-  const inARow = in_a_row > 1 ? [`, ${in_a_row} in a row since `, renderTime(since)] : [];
+  const { failing, failing_severity = '', time, count, since, in_a_row = 0 } = check;
+  const shown = failing
+    ? badge(failing_severity === 'WARN' ? 'warn' : 'bad', `failed (${failing_severity.toLowerCase()})`)
+    : badge('good', 'passed');
+  const inARow = since !== undefined && in_a_row > 1 ? [`, ${in_a_row} in a row since `, renderTime(since)] : [];
   const all = `, ${counted(count, 'result')}`;
-  return element('span', {}, shown, ' ', renderTime(time), ', ', eventLink(check), ...inARow, all);
+  return element('span', {}, shown, ' ', renderTime(time), partitionsOf(check), ', ', eventLink(check), ...inARow, all);
 }
+
+/** @returns the partitions that fail, the first ones by name */
+function partitionsOf({ failed_partitions = [], failed_partitions_beyond = 0 }: Check): string {
+  const shown = failed_partitions.slice(0, PARTITIONS_SHOWN).map(({ partition }) => partition);
+  const more = failed_partitions.length - shown.length + failed_partitions_beyond;
+  if (shown.length + more === 0) return '';
+  return `, partitions ${shown.join(', ')}${more === 0 ? '' : ` and ${more} more`}`;
+}
+
+const PARTITIONS_SHOWN = 5;
 
 function eventLink({ seq, removed }: Latest): HTMLElement {
   if (removed) return element('span', {}, `seq ${seq}, removed`);

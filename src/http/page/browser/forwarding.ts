@@ -29,7 +29,7 @@ export async function watchForwarding(service: Service, signal: AbortSignal, lin
 
 function destinationsIn(metrics: string): ReadonlyMap<string, Figures> {
   const all = new Map<string, Figures>();
-  const samples = /^assetlog_forward_(\w+)\{destination="([^"]*)"(?:,(\w+="[^"]*"))?\} (\S+)$/gm;
+  const samples = /^assetlog_(?:forward_)?(\w+)\{destination="([^"]*)"(?:,(\w+="[^"]*"))?\} (\S+)$/gm;
   for (const [, name = '', destination = '', label, value] of metrics.matchAll(samples)) {
     const figures = all.get(destination) ?? new Map<string, number>();
     all.set(destination, figures.set(label?.replaceAll('"', '') ?? name, Number(value)));
@@ -40,9 +40,16 @@ function destinationsIn(metrics: string): ReadonlyMap<string, Figures> {
 function shown(figures: Figures): (Node | string)[] {
   const of = (name: string) => figures.get(name) ?? 0;
   const lag = of('lag_events');
-  const lagText = lag === 0 ? 'has all events' : `is ${counted(lag, 'event')} behind`;
+  const lagText = alarmsText(figures) ?? (lag === 0 ? 'has all events' : `is ${counted(lag, 'event')} behind`);
   const letters = of('dead_letters') === 0 ? '' : `, ${counted(of('dead_letters'), 'dead letter')}`;
   if (of('state=stopped') > 0) return [badge('bad', 'stopped'), ` ${lagText}${letters}; see assetlog forward status`];
   if (of('state=waiting') + of('state=suspect') > 0) return [badge('warn', 'waiting'), ` ${lagText}${letters}`];
   return [lagText + letters];
+}
+
+/** @returns undefined unless the destination is a hook with `on` */
+function alarmsText(figures: Figures): string | undefined {
+  const waiting = figures.get('alarms_waiting');
+  if (waiting === undefined) return undefined;
+  return waiting === 0 ? 'has all alarms' : `lacks ${counted(waiting, 'alarm')}`;
 }

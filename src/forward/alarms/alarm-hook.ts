@@ -1,0 +1,353 @@
+/**
+ * A hook with `on` of one journal: it hears what begins and what ends. It has no cursor and no dead letters, needs no event that retention
+ * removes, and holds none.
+ *
+ * It looks at the state of the assets when there are events, at most once in `alarmLookMs`, and now and then. A post is in the file of
+ * what the hook has heard before it is sent, and its answer before the next one is.
+ */
+
+import type { AssetStates } from '../../assets/asset-state.ts';
+import type { Limits } from '../../config/limits.ts';
+import { type Disk, describe } from '../../journal/disk.ts';
+import { createUuids } from '../../journal/line/uuid.ts';
+import { readJournal } from '../../journal/look/reader.ts';
+import type { Line } from '../../journal/look/reading.ts';
+import type { Progress } from '../../journal/progress.ts';
+import type { Notices } from '../../telemetry/log.ts';
+import { endingAfter } from '../../waiting/ending-after.ts';
+import { Waiters } from '../../waiting/waiters.ts';
+import type { Destination, Sent } from '../destinations/destination.ts';
+import { traitsOf } from '../destinations/kinds.ts';
+import { hooksPassed } from '../destinations/plain.ts';
+import type { ForwardedJournal, ForwardingParts, KnownAssets } from '../pipe/sender.ts';
+import { type BlockedState, IDLE, OPENING, SENDING, type State } from '../pipe/states.ts';
+import { type DestinationStatus, StateFile, statusOf, WITHOUT_CURSOR } from '../pipe/status.ts';
+import { count, Traffic } from '../pipe/traffic.ts';
+import { TroubleLog } from '../pipe/trouble.ts';
+import type { DestinationSettings } from '../settings.ts';
+import type { AlarmClock, AlarmMoment } from './clock.ts';
+import { type Attempt, Decisions, type PostOutcome } from './decisions.ts';
+import { readFormer } from './former.ts';
+import { postOf } from './post.ts';
+import { rulesOf } from './rules.ts';
+import { newToldFile, type OpenPost, readTold, toldName, writeTold } from './told-file.ts';
+
+export interface AlarmHookOptions extends ForwardingParts, ForwardedJournal {
+  /** Its `to` is that of the deployment. */
+  readonly settings: DestinationSettings;
+  readonly clock: AlarmClock;
+  /** Resolves when the hook that this one replaces has ended: both write the same files. */
+  readonly after?: Promise<void> | undefined;
+}
+
+/** Nothing is posted before `begin`. */
+export class AlarmHook {
+  readonly settings: DestinationSettings;
+  /** The folder of the journal. */
+  readonly disk: Disk;
+  readonly limits: Limits;
+  readonly notices: Notices;
+  readonly traffic: Traffic;
+  /** Posts since the start, by what they are about and what they came to: `failed taken`. */
+  readonly posts = new Map<string, number>();
+  readonly #options: AlarmHookOptions;
+  readonly #assets: KnownAssets;
+  readonly #progress: Progress;
+  readonly #stateFile: StateFile;
+  readonly #trouble: TroubleLog;
+  readonly #woken = new Waiters();
+  /** Undefined before the file was read. */
+  #decisions: Decisions | undefined;
+  #destination: Destination | undefined;
+  #running: Promise<void> | undefined;
+  #looking: Promise<void> = Promise.resolve();
+  #state: State = OPENING;
+  #lastSuccess: string | null = null;
+  /** When the pause after a failure ends, and when it looked last: of the monotonic clock. */
+  #pausedMs = Number.NEGATIVE_INFINITY;
+  #lookedMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: AlarmHookOptions) {
+    const { settings, disk, limits, notices, progress, assets } = options;
+    this.#options = options;
+    this.settings = settings;
+    this.disk = disk;
+    this.traffic = new Traffic(limits, settings, false);
+    this.limits = this.traffic.limits;
+    this.notices = notices.with({ destination: settings.name });
+    this.#assets = assets!();
+    this.#progress = progress.of(disk.folder);
+    this.#stateFile = new StateFile(this, () => this.status);
+    this.#trouble = new TroubleLog(this, () => void this.#stateFile.write());
+  }
+
+  /** For the log: how much is due. */
+  get position(): { readonly alarms_waiting: number } {
+    return { alarms_waiting: this.#decisions?.waiting ?? 0 };
+  }
+
+  /** Reads no file. */
+  get status(): DestinationStatus {
+    const { name, to } = this.settings;
+    return statusOf({
+      ...WITHOUT_CURSOR,
+      ...this.#trouble.facts(this.#state),
+      name,
+      deployment: this.#options.deployment ?? null,
+      to,
+      last_seq: (this.#options.progress.nextSeq(this.disk.folder) ?? 1) - 1,
+      alarms: this.alarms,
+      last_success: this.#lastSuccess,
+    });
+  }
+
+  /** Of the status. */
+  get alarms(): { readonly alarms: number; readonly alarms_waiting: number; readonly alarms_left_out: number } {
+    const { file, waiting = 0, left = 0 } = this.#decisions ?? {};
+    return { alarms: file?.told.size ?? 0, alarms_waiting: waiting, alarms_left_out: left };
+  }
+
+  /** Posts as soon as the journal is open. May be called again. */
+  begin(): void {
+    if (!this.traffic.closing.aborted) this.#running ??= this.#run();
+  }
+
+  /** Called now and then, while the journal is open. One call at a time. Never rejects. */
+  look(): Promise<void> {
+    this.#looking = this.traffic.closing.aborted ? Promise.resolve() : this.#look();
+    return this.#looking;
+  }
+
+  async #look(): Promise<void> {
+    // It might wait for another token or CA.
+    const isStopped = this.status.state === 'stopped';
+    if (isStopped && (await this.#destination?.haveFilesChanged(this.traffic.closing))) this.tryNow();
+    this.#woken.wake();
+    await this.#stateFile.write();
+  }
+
+  /** Ends a pause: a hook that waits or is stopped is tried at once. */
+  tryNow(): void {
+    this.#pausedMs = Number.NEGATIVE_INFINITY;
+    this.traffic.wake();
+    this.#woken.wake();
+  }
+
+  /** Ends after the request in flight, which has `limits.forwardStopMs`. Never rejects. */
+  async close(): Promise<void> {
+    const ended = async () => {
+      await this.#looking;
+      await this.#running;
+    };
+    await this.traffic.close(ended());
+    this.#destination?.close();
+    await this.#stateFile.write(true);
+  }
+
+  async #run(): Promise<void> {
+    const { closing } = this.traffic;
+    await this.#options.after;
+    this.#lastSuccess = await this.#stateFile.lastSuccess();
+    while (!closing.aborted) {
+      if ((await this.#progress.durable()).kind === 'unsaid') {
+        await this.#progress.more(closing);
+        continue;
+      }
+      const waitMs = await this.#round().catch((error: Error) => this.#failed(error));
+      await this.#woken.wait(closing, this.limits.alarmLookMs);
+      await this.#wait(waitMs - this.limits.alarmLookMs);
+    }
+    // The answer to the last post.
+    await this.#save().catch((error: Error) => void this.#failed(error));
+  }
+
+  /** Waits for events, for `tryNow`, for a look or for the end; at most `ms`. */
+  async #wait(ms: number): Promise<void> {
+    const over = new AbortController();
+    const signal = AbortSignal.any([over.signal, this.traffic.closing]);
+    const isShort = ms < this.limits.forwardRequestMs;
+    await Promise.race([this.#progress.more(signal), this.#woken.wait(signal, isShort ? Math.max(0, ms) : undefined)]);
+    over.abort();
+  }
+
+  /** Looks, and posts what is due. @returns for how long nothing is, without an event. @throws the error of a system call, or that of the state */
+  async #round(): Promise<number> {
+    const { traffic } = this;
+    for (;;) {
+      const states = await this.#states();
+      this.#decisions ??= await this.#open(states);
+      const decisions = this.#decisions;
+      const { monoMs } = await this.#lookAt(states, decisions);
+      const isDue = decisions.file.open !== undefined || decisions.next !== undefined;
+      if (!isDue || monoMs < this.#pausedMs) {
+        await this.#save();
+        if (!isDue) this.#idle();
+        return Math.min(isDue ? this.#pausedMs : Number.POSITIVE_INFINITY, decisions.dueMs(monoMs)) - monoMs;
+      }
+      await traffic.pause(traffic.pace.turnMs());
+      if (traffic.closing.aborted) return 0;
+      await this.#lookAt(states, decisions);
+      await this.#postNext(states, decisions);
+    }
+  }
+
+  #idle(): void {
+    this.#state = IDLE;
+    this.#trouble.end();
+  }
+
+  /** @returns why nothing can be posted, and for how long that is so */
+  #failed(error: Error): number {
+    const { forwardCheckMs } = this.limits;
+    return this.#block(
+      { kind: 'waiting', reason: describe(error), waitMs: forwardCheckMs, next: IDLE },
+      forwardCheckMs,
+    );
+  }
+
+  #block(state: BlockedState, waitMs: number): number {
+    this.#state = state;
+    this.#trouble.report(state, waitMs);
+    return waitMs;
+  }
+
+  /** @returns the state with all events. @throws Error if it takes long to read it, or it cannot be read */
+  async #states(): Promise<AssetStates> {
+    if (!this.#assets.isLive)
+      await this.#assets.whenCurrent(endingAfter(this.limits.assetsWaitMs, this.traffic.closing));
+    const { isLive, current } = this.#assets;
+    if (isLive && current !== undefined) return current.states;
+    throw new Error('the state of the assets is being read');
+  }
+
+  async #open(states: AssetStates): Promise<Decisions> {
+    const { settings, disk, limits, notices } = this;
+    const { name } = settings;
+    const rules = rulesOf(settings);
+    const { deployment, openClient } = this.#options;
+    this.#destination = traitsOf.hook.open({ ...settings, deployment, openClient, source: '', limits });
+    const found = await readTold(disk, name, limits);
+    if (found === undefined) {
+      notices.warn('the file of a hook is damaged, so that the hook counts as new', {
+        file: toldName(name),
+      });
+      return new Decisions(newToldFile(), rules, limits);
+    }
+    const decisions = new Decisions(found, rules, limits);
+    const former = found.made === undefined ? await readFormer(disk, name, limits) : undefined;
+    if (former !== undefined) await inTurns(decisions.continueAfter(former, states, this.#options.clock.look()));
+    return decisions;
+  }
+
+  /** Looks, unless it did a short time ago. */
+  async #lookAt(states: AssetStates, decisions: Decisions): Promise<AlarmMoment> {
+    const at = this.#options.clock.look();
+    if (at.monoMs - this.#lookedMs < this.limits.alarmLookMs) return at;
+    await inTurns(decisions.look(states, at));
+    this.#lookedMs = performance.now();
+    return at;
+  }
+
+  async #postNext(states: AssetStates, decisions: Decisions): Promise<void> {
+    const { file, next } = decisions;
+    let { open } = file;
+    const post = open ?? (next && postOf(next, states, decisions.rules));
+    if (post === undefined) return;
+    const line = post.seq === undefined ? undefined : await this.#lineAt(post.seq);
+    if (open === undefined) {
+      const hooks = 1 + (line === undefined ? 0 : hooksPassed(line.event));
+      if (hooks > this.limits.hooksPassedMax) {
+        this.notices.rated.warn(CIRCLE, { seq: post.seq });
+        decisions.note(next!);
+        return;
+      }
+      open = { id: createUuids(new Date())(), hooks, ...post };
+      decisions.begin(open);
+    }
+    await this.#save();
+    await this.#send(open, line, decisions);
+  }
+
+  async #send(open: OpenPost, line: Line | undefined, decisions: Decisions): Promise<void> {
+    const { traffic, limits } = this;
+    this.#state = SENDING;
+    const { id, hooks, alarm, about } = open;
+    const turn = () => traffic.pause(traffic.pace.turnMs());
+    const own = {
+      key: `hook/${hooks}/${id}`,
+      alarm: JSON.stringify(alarm),
+      line,
+      members: JSON.stringify(about),
+      turn,
+    };
+    const sent = await traffic.answered(this.#destination!.post!(own, traffic.signal));
+    const at = this.#options.clock.look();
+    const outcome = decisions.answered(attemptOf(sent), at);
+    if (outcome !== undefined) this.#settled(open, outcome, sent);
+    else if (sent.kind === 'stopped') this.#pause(at, { ...sent, next: IDLE }, limits.forwardStoppedMs);
+    else {
+      const state = traffic.waiting(sent as Extract<Sent, { reason: string }>, IDLE) as Extract<
+        State,
+        { kind: 'waiting' }
+      >;
+      this.#pause(at, state, state.waitMs);
+    }
+  }
+
+  #pause({ monoMs }: AlarmMoment, state: BlockedState, waitMs: number): void {
+    this.#pausedMs = monoMs + this.#block(state, waitMs);
+  }
+
+  #settled({ alarm, about }: OpenPost, outcome: PostOutcome, sent: Sent): void {
+    this.traffic.pace.succeeded();
+    count(this.posts, `${alarm.on} ${outcome}`);
+    this.#state = IDLE;
+    if (outcome === 'taken') {
+      this.#lastSuccess = new Date().toISOString();
+      this.#trouble.end();
+    } else if ('reason' in sent)
+      this.notices.rated.warn('a hook does not take an alarm, which is not posted again', {
+        on: alarm.on,
+        asset: about.asset_key.join('/'),
+        reason: sent.reason,
+      });
+  }
+
+  /** Durably. @throws the error of a system call; then the next round does it again */
+  async #save(): Promise<void> {
+    const decisions = this.#decisions;
+    if (decisions?.isChanged !== true) return;
+    await writeTold(this.disk, this.settings.name, decisions.file);
+    decisions.isChanged = false;
+  }
+
+  /** @returns the line with a seq; undefined if the journal does not have it any more. @throws the error of a system call */
+  async #lineAt(seq: number): Promise<Line | undefined> {
+    const { disk, limits } = this;
+    const filter = { afterSeq: seq - 1, untilSeq: seq };
+    const progress = this.#options.progress.of(disk.folder);
+    const reading = { filter, seek: true, follow: AbortSignal.abort(), progress, limits }; // reads once
+    for await (const [line] of readJournal(disk, reading, () => {})) if (line !== undefined) return line;
+    return undefined;
+  }
+}
+
+/** Runs work in parts, between which others have their turns. */
+async function inTurns(work: Generator<void, void>): Promise<void> {
+  while (work.next().done !== true) await new Promise(setImmediate);
+}
+
+function attemptOf(sent: Sent): Attempt {
+  switch (sent.kind) {
+    case 'recorded':
+      return 'taken';
+    case 'refused':
+      return 'refused';
+    case 'in doubt':
+      return sent.status === undefined ? 'in doubt' : 'failed';
+    default:
+      return 'not taken';
+  }
+}
+
+const CIRCLE = 'an event has passed too many hooks and is not posted: is there a circle?';

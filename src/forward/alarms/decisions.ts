@@ -1,0 +1,198 @@
+/**
+ * What one hook of one journal hears, and when. It decides, and writes and sends nothing itself: what it has decided is in `file`, and
+ * `isChanged` says that the file has to be written before anything is sent.
+ *
+ * One post at a time: it is open from before it is sent until its answer is known. An open post that might have arrived is sent again
+ * with the same key and the same content, even if it is not true any more: the hook might have it, and the difference ends it.
+ */
+
+import type { AssetStates } from '../../assets/asset-state.ts';
+import { EARLIEST_MS } from '../../assets/place.ts';
+import type { Limits } from '../../config/limits.ts';
+import { alarmKey } from './alarm.ts';
+import type { AlarmMoment } from './clock.ts';
+import { type Change, difference } from './difference.ts';
+import type { Former } from './former.ts';
+import { Held } from './held.ts';
+import { begunWith, subjectOf, timeText } from './post.ts';
+import type { AlarmRules } from './rules.ts';
+import { Silence } from './silence.ts';
+import type { OpenPost, ToldFile } from './told-file.ts';
+import { wanted } from './wanted.ts';
+
+/** What became of an attempt to send the open post. */
+export type Attempt =
+  | 'taken'
+  /** It will be refused again. */
+  | 'refused'
+  /** A failure of the hook, which might have it. */
+  | 'failed'
+  /** The hook might have it: there is no complete answer. */
+  | 'in doubt'
+  /** The hook does not have it. */
+  | 'not taken';
+
+/** What a post came to. */
+export type PostOutcome = 'taken' | 'refused' | 'in doubt';
+
+export class Decisions {
+  readonly file: ToldFile;
+  readonly rules: AlarmRules;
+  /** Whether the file lacks something that was decided. */
+  isChanged = false;
+  /** How many alarms hold and have no space. */
+  left = 0;
+  /** How many changes are due and not taken yet. */
+  waiting = 0;
+  readonly #limits: Limits;
+  readonly #held: Held;
+  readonly #silence: Silence;
+  /** Whether the hook might have the open post. */
+  #mayHave: boolean;
+  /** Since when all answers for the open post are failures, of the monotonic clock. */
+  #failingMs: number | undefined;
+  #ready: readonly Change[] = [];
+
+  /** @param file what the hook has heard before */
+  constructor(file: ToldFile, rules: AlarmRules, limits: Limits) {
+    this.file = file;
+    this.rules = rules;
+    this.#limits = limits;
+    this.#held = new Held(limits);
+    this.#silence = new Silence(rules, limits);
+    this.#mayHave = file.open !== undefined;
+  }
+
+  /** What is to be posted next; undefined while nothing is, or a post is open. */
+  get next(): Change | undefined {
+    return this.file.open === undefined ? this.#ready[0] : undefined;
+  }
+
+  /** @returns when something can be due without an event, as `Held.dueMs` */
+  dueMs(monoMs: number): number {
+    return this.#held.dueMs(monoMs);
+  }
+
+  /**
+   * Looks at a state that has all events. Yields after each part of the work.
+   * @returns after everything that does not need to be posted is noted
+   */
+  *look(states: AssetStates, at: AlarmMoment): Generator<void, void> {
+    const { file } = this;
+    if (file.made === undefined) yield* this.#make(states, at, () => true);
+    // Only now it is known what has been silent since before the hook began.
+    else if (Date.parse(file.made) < EARLIEST_MS && at.nowMs >= EARLIEST_MS)
+      yield* this.#make(states, at, ({ on }) => on === 'stale');
+    const { holding, left } = yield* wanted(states, file.told, at, this.#wanting);
+    this.left = left;
+    for (const [key, now] of holding) {
+      const before = file.told.get(key);
+      if (before === undefined || before.severity !== now.severity || before.sinceSeq === now.sinceSeq) continue;
+      file.told.set(key, { ...now, posted: before.posted });
+      this.isChanged = true;
+    }
+    const changes = difference(file.told, holding);
+    this.#held.follow(changes, at.monoMs);
+    this.#dropOpen(changes);
+    const held = changes.filter((change) => this.#held.hasHeld(change, at.monoMs));
+    if (file.open === undefined) for (const one of held) if (!this.#isPosted(one)) this.note(one);
+    this.#ready = held.filter((one) => this.#isPosted(one) && !this.#held.isPaused(one));
+    this.#count();
+  }
+
+  /** Takes a change as told that the hook does not get. */
+  note(change: Change): void {
+    const { key, now, before } = change;
+    if (now === undefined) this.file.told.delete(key);
+    else this.file.told.set(key, { ...now, posted: before?.posted ?? null });
+    this.isChanged = true;
+    this.#held.settled(key);
+    this.#settled(key);
+  }
+
+  /** Begins a post. Then the file has to be written before it is sent. */
+  begin(post: OpenPost): void {
+    this.file.open = post;
+    this.isChanged = true;
+    this.#mayHave = false;
+    this.#failingMs = undefined;
+    this.#count();
+  }
+
+  /** @returns what the open post came to; undefined if it is to be sent again */
+  answered(attempt: Attempt, { nowMs, monoMs }: AlarmMoment): PostOutcome | undefined {
+    if (attempt === 'failed' || attempt === 'in doubt') this.#mayHave = true;
+    if (attempt === 'failed') this.#failingMs ??= monoMs;
+    else this.#failingMs = undefined;
+    const isGivenUp = this.#failingMs !== undefined && monoMs - this.#failingMs >= this.#limits.hookFailingMs;
+    if (attempt !== 'taken' && attempt !== 'refused' && !isGivenUp) return undefined;
+    const { file } = this;
+    const post = file.open!;
+    const key = alarmKey(subjectOf(post.about));
+    const begun = begunWith(post);
+    if (begun === undefined) file.told.delete(key);
+    else file.told.set(key, { ...begun, posted: timeText(nowMs) });
+    file.open = undefined;
+    this.isChanged = true;
+    this.#held.posted(key, monoMs);
+    this.#settled(key);
+    return attempt === 'taken' || attempt === 'refused' ? attempt : 'in doubt';
+  }
+
+  /** Takes as told what a hook was posted by an earlier version: what is stale, and what fails since before its last event. */
+  *continueAfter({ seq, stale }: Former, states: AssetStates, at: AlarmMoment): Generator<void, void> {
+    const { file } = this;
+    file.made = timeText(at.nowMs);
+    this.isChanged = true;
+    for (const alarm of stale) file.told.set(alarmKey(alarm), alarm);
+    const { holding } = yield* wanted(states, file.told, at, this.#wanting);
+    for (const [key, alarm] of holding)
+      if (alarm.on === 'failed' && alarm.sinceSeq <= seq) file.told.set(key, { ...alarm, posted: file.made });
+  }
+
+  /** Notes what holds when a hook is new, or when the clock is set. */
+  *#make(states: AssetStates, at: AlarmMoment, isNoted: (alarm: { on: string }) => boolean): Generator<void, void> {
+    const { file, rules } = this;
+    if (rules.begin === 'now') {
+      const { holding } = yield* wanted(states, file.told, at, this.#wanting, true);
+      for (const [key, alarm] of holding)
+        if (!file.told.has(key) && isNoted(alarm)) file.told.set(key, { ...alarm, posted: null });
+    }
+    file.made = timeText(at.nowMs);
+    this.isChanged = true;
+  }
+
+  /** An open post that was surely not taken is dropped if it is not true any more. */
+  #dropOpen(changes: readonly Change[]): void {
+    const { open } = this.file;
+    if (open === undefined || this.#mayHave) return;
+    const key = alarmKey(subjectOf(open.about));
+    const { on } = open.alarm;
+    if (changes.some((one) => one.key === key && one.on === on && one.now?.severity === begunWith(open)?.severity))
+      return;
+    this.file.open = undefined;
+    this.isChanged = true;
+  }
+
+  /** Whether the hook hears of a change: of a beginning if it wants beginnings, of an end if it heard the beginning, or wants none. */
+  #isPosted({ on, now, before }: Change): boolean {
+    if (!this.rules.on.has(on)) return false;
+    return now !== undefined || before!.posted !== null || !this.rules.on.has(before!.on);
+  }
+
+  #settled(key: string): void {
+    this.#ready = this.#ready.filter((one) => one.key !== key);
+    this.#count();
+  }
+
+  #count(): void {
+    const { open } = this.file;
+    const key = open && alarmKey(subjectOf(open.about));
+    const isAmong = key === undefined || this.#ready.some((one) => one.key === key);
+    this.waiting = this.#ready.length + (isAmong ? 0 : 1);
+  }
+
+  get #wanting() {
+    return { rules: this.rules, silence: this.#silence, limits: this.#limits };
+  }
+}

@@ -1,0 +1,136 @@
+/**
+ * The assets of a journal that are silent, for a hook. A silent asset is one without an event for `staleAfter`, by when its last event
+ * happened:
+ *
+ * - Nothing becomes silent for `alarmGraceMs` after the service began to run, since devices deliver what they have first.
+ * - A time that is ahead of the clock, or from before there were journals, says nothing. Such an asset counts from when the service
+ *   began to run, and what the hook has heard of it stays until it has an event.
+ * - While the clock is not set, nothing of silence begins or ends.
+ */
+
+import type { Asset, AssetStates } from '../../assets/asset-state.ts';
+import { CLOCK_AHEAD_MS, EARLIEST_MS } from '../../assets/place.ts';
+import type { Limits } from '../../config/limits.ts';
+import { type Alarm, alarmKey, type ToldAlarm, type ToldAlarms } from './alarm.ts';
+import { Chosen } from './chosen.ts';
+import type { AlarmMoment } from './clock.ts';
+import { type AlarmRules, hears } from './rules.ts';
+
+/** What one search through all assets found. */
+interface Found {
+  /** The first of those that were not told, by their names. */
+  readonly names: readonly string[];
+  /** How many others are silent and were not told. */
+  readonly others: number;
+  /** When the next search is due, of the monotonic clock, and the earliest time of one. */
+  readonly nextMs: number;
+  readonly soonestMs: number;
+  /** What it relied on. */
+  readonly assets: number;
+  readonly quietFromMs: number;
+}
+
+export class Silence {
+  readonly #rules: AlarmRules;
+  readonly #limits: Limits;
+  #found: Found | undefined;
+
+  constructor(rules: AlarmRules, limits: Limits) {
+    this.#rules = rules;
+    this.#limits = limits;
+  }
+
+  /** @returns the alarm of an asset that the hook has heard of, as it is now; undefined if it is not silent any more */
+  stillSilent(states: AssetStates, before: ToldAlarm, at: AlarmMoment): Alarm | undefined {
+    const asset = states.get(before.asset);
+    if (!hears(this.#rules, 'stale') || asset === undefined || !this.#rules.covers(asset.name)) return undefined;
+    if (at.nowMs < EARLIEST_MS) return before;
+    const isUnchanged = isUnknown(asset, at) && before.sinceSeq === asset.aliveSeq;
+    return isUnchanged || this.#silentFromMs(asset, at) <= at.monoMs ? silenceOf(asset) : undefined;
+  }
+
+  /**
+   * Finds the silent assets that were not told. All assets are looked at only when one of them can have become silent since: other
+   * looks are about those that were found.
+   * @param isNoted whether they are only noted: then those count as well that are not silent yet because the service has just begun
+   * @returns the first of them, and how many others there are
+   */
+  *look(
+    states: AssetStates,
+    told: ToldAlarms,
+    at: AlarmMoment,
+    isNoted = false,
+  ): Generator<void, { readonly silent: readonly Alarm[]; readonly others: number }> {
+    if (!hears(this.#rules, 'stale') || at.nowMs < EARLIEST_MS) return { silent: [], others: 0 };
+    if (isNoted || this.#isDue(states, at)) this.#found = yield* this.#search(states, told, at, isNoted);
+    const { names, others } = this.#found!;
+    const silent: Alarm[] = [];
+    for (const name of names) {
+      const asset = states.get(name);
+      if (asset !== undefined && this.#becomesSilentMs(asset, at, isNoted) <= at.monoMs && !isTold(asset, told))
+        silent.push(silenceOf(asset));
+    }
+    if (isNoted) this.#found = undefined;
+    return { silent, others };
+  }
+
+  #isDue({ size }: AssetStates, { monoMs, quietFromMs }: AlarmMoment): boolean {
+    const found = this.#found;
+    if (found === undefined || found.quietFromMs !== quietFromMs || found.nextMs <= monoMs) return true;
+    // A new asset can have been silent for long: its first event is a late one.
+    return found.assets !== size && found.soonestMs <= monoMs;
+  }
+
+  *#search(states: AssetStates, told: ToldAlarms, at: AlarmMoment, isNoted: boolean): Generator<void, Found> {
+    const chosen = new Chosen(this.#limits.alarmsMax);
+    const { size } = states;
+    let [looked, count, firstMs] = [0, 0, Number.POSITIVE_INFINITY];
+    for (const asset of states.inOrder(undefined, this.#rules.keyPrefix)) {
+      looked += 1;
+      if (looked % ASSETS_A_TURN === 0) yield;
+      if (!this.#rules.covers(asset.name)) continue;
+      const fromMs = this.#becomesSilentMs(asset, at, isNoted);
+      if (fromMs > at.monoMs) firstMs = Math.min(firstMs, fromMs);
+      else if (!isTold(asset, told)) {
+        count += 1;
+        const alarm = silenceOf(asset);
+        if (chosen.accepts(alarm)) chosen.add(alarm);
+      }
+    }
+    const names = chosen.taken().map(({ asset }) => asset);
+    const soonestMs = at.monoMs + this.#limits.staleCheckMs;
+    const others = count - names.length;
+    const latestMs = at.monoMs + (others > 0 ? 1 : SEARCHES) * this.#limits.staleCheckMs;
+    const nextMs = Math.max(soonestMs, Math.min(firstMs, latestMs));
+    return { names, others, nextMs, soonestMs, assets: size, quietFromMs: at.quietFromMs };
+  }
+
+  /** @returns when an asset that was not told counts as silent, unless it has an event: of the monotonic clock */
+  #becomesSilentMs(asset: Asset, at: AlarmMoment, isNoted: boolean): number {
+    const graceEndMs = isNoted ? Number.NEGATIVE_INFINITY : at.quietFromMs + this.#limits.alarmGraceMs;
+    return Math.max(graceEndMs, this.#silentFromMs(asset, at));
+  }
+
+  #silentFromMs(asset: Asset, at: AlarmMoment): number {
+    const { staleMs } = this.#rules;
+    return staleMs + (isUnknown(asset, at) ? at.quietFromMs : asset.aliveMs - at.nowMs + at.monoMs);
+  }
+}
+
+/** Whether the time of the last event of an asset says nothing: a clock was ahead, or not set. */
+function isUnknown({ aliveMs }: Asset, { nowMs }: AlarmMoment): boolean {
+  return aliveMs > nowMs + CLOCK_AHEAD_MS || aliveMs < EARLIEST_MS;
+}
+
+function isTold({ name }: Asset, told: ToldAlarms): boolean {
+  return told.has(alarmKey({ asset: name, check: undefined, partition: undefined }));
+}
+
+function silenceOf({ name, aliveMs, aliveSeq }: Asset): Alarm {
+  const subject = { asset: name, check: undefined, partition: undefined };
+  return { on: 'stale', ...subject, severity: undefined, sinceMs: aliveMs, sinceSeq: aliveSeq };
+}
+
+const ASSETS_A_TURN = 1_000;
+/** The next search is at most so many `staleCheckMs` later: a late event can be about a time before all others. */
+const SEARCHES = 30;
