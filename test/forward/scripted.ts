@@ -151,7 +151,6 @@ interface BenchOptions {
   readonly journalIsOpen?: boolean;
   readonly ledger?: Ledger;
   readonly source?: () => Promise<string>;
-  readonly assets?: PipeOptions['assets'];
   /** Whether it is the destination of `--ack`. */
   readonly isAwaited?: boolean;
 }
@@ -180,7 +179,6 @@ export function createPipe(
     ledger,
     source = async () => SOURCE,
     isAwaited = false,
-    assets,
   }: BenchOptions = {},
 ): Bench {
   const progress = new OwnProgress();
@@ -197,7 +195,6 @@ export function createPipe(
     firstSeq: () => contentsOf(disk.names()).segments[0]?.firstSeq ?? 1,
     source,
     openAs,
-    assets,
     ledger: ledger ?? ledgerOf(disk, settings.name, undefined, notices.with({ destination: settings.name }), own),
     notices,
     limits: { ...limits, ...own },

@@ -63,9 +63,11 @@ export class AlarmHook {
   #looking: Promise<void> = Promise.resolve();
   #state: State = OPENING;
   #lastSuccess: string | null = null;
-  /** When the pause after a failure ends, and when it looked last: of the monotonic clock. */
+  /** Whether the hook did not take the last post that was sent. */
+  #hasFailed = false;
+  /** When the pause after a failure ends, and when it may look again: of the monotonic clock. */
   #pausedMs = Number.NEGATIVE_INFINITY;
-  #lookedMs = Number.NEGATIVE_INFINITY;
+  #nextLookMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: AlarmHookOptions) {
     const { settings, disk, limits, notices, progress, assets } = options;
@@ -165,8 +167,8 @@ export class AlarmHook {
   async #wait(ms: number): Promise<void> {
     const over = new AbortController();
     const signal = AbortSignal.any([over.signal, this.traffic.closing]);
-    const isShort = ms < this.limits.forwardRequestMs;
-    await Promise.race([this.#progress.more(signal), this.#woken.wait(signal, isShort ? Math.max(0, ms) : undefined)]);
+    const untilLook = ms < this.limits.forwardLookMs ? Math.max(0, ms) : undefined; // a look is sooner than a longer time
+    await Promise.race([this.#progress.more(signal), this.#woken.wait(signal, untilLook)]);
     over.abort();
   }
 
@@ -191,9 +193,10 @@ export class AlarmHook {
     }
   }
 
+  /** Nothing is due. If the hook did not take the last post, that stays shown: it is not known whether it would take another one. */
   #idle(): void {
     this.#state = IDLE;
-    this.#trouble.end();
+    if (!this.#hasFailed) this.#trouble.end();
   }
 
   /** @returns why nothing can be posted, and for how long that is so */
@@ -225,7 +228,7 @@ export class AlarmHook {
     const { name } = settings;
     const rules = rulesOf(settings);
     const { deployment, openClient } = this.#options;
-    this.#destination = traitsOf.hook.open({ ...settings, deployment, openClient, source: '', limits });
+    this.#destination ??= traitsOf.hook.open({ ...settings, deployment, openClient, source: '', limits });
     const found = await readTold(disk, name, limits);
     if (found === undefined) {
       notices.warn('the file of a hook is damaged, so that the hook counts as new', {
@@ -242,9 +245,9 @@ export class AlarmHook {
   /** Looks, unless it did a short time ago. */
   async #lookAt(states: AssetStates, decisions: Decisions): Promise<AlarmMoment> {
     const at = this.#options.clock.look();
-    if (at.monoMs - this.#lookedMs < this.limits.alarmLookMs) return at;
-    await inTurns(decisions.look(states, at));
-    this.#lookedMs = performance.now();
+    if (at.monoMs < this.#nextLookMs) return at;
+    const workedMs = await inTurns(decisions.look(states, at));
+    this.#nextLookMs = performance.now() + Math.max(this.limits.alarmLookMs, workedMs * WORK_FACTOR);
     return at;
   }
 
@@ -285,16 +288,14 @@ export class AlarmHook {
     const outcome = decisions.answered(attemptOf(sent), at);
     if (outcome !== undefined) this.#settled(open, outcome, sent);
     else if (sent.kind === 'stopped') this.#pause(at, { ...sent, next: IDLE }, limits.forwardStoppedMs);
-    else {
-      const state = traffic.waiting(sent as Extract<Sent, { reason: string }>, IDLE) as Extract<
-        State,
-        { kind: 'waiting' }
-      >;
-      this.#pause(at, state, state.waitMs);
+    else if ('reason' in sent) {
+      const waitMs = traffic.pace.failed('afterMs' in sent ? sent.afterMs : undefined);
+      this.#pause(at, { kind: 'waiting', reason: sent.reason, waitMs, next: IDLE }, waitMs);
     }
   }
 
   #pause({ monoMs }: AlarmMoment, state: BlockedState, waitMs: number): void {
+    this.#hasFailed = true;
     this.#pausedMs = monoMs + this.#block(state, waitMs);
   }
 
@@ -302,10 +303,10 @@ export class AlarmHook {
     this.traffic.pace.succeeded();
     count(this.posts, `${alarm.on} ${outcome}`);
     this.#state = IDLE;
-    if (outcome === 'taken') {
-      this.#lastSuccess = new Date().toISOString();
-      this.#trouble.end();
-    } else if ('reason' in sent)
+    this.#hasFailed = outcome === 'in doubt';
+    if (outcome === 'taken') this.#lastSuccess = new Date().toISOString();
+    if (!this.#hasFailed) this.#trouble.end();
+    if ('reason' in sent)
       this.notices.rated.warn('a hook does not take an alarm, which is not posted again', {
         on: alarm.on,
         asset: about.asset_key.join('/'),
@@ -332,9 +333,14 @@ export class AlarmHook {
   }
 }
 
-/** Runs work in parts, between which others have their turns. */
-async function inTurns(work: Generator<void, void>): Promise<void> {
-  while (work.next().done !== true) await new Promise(setImmediate);
+/** Runs work in parts, between which others have their turns. @returns how long it took, in ms */
+async function inTurns(work: Generator<void, void>): Promise<number> {
+  for (let workedMs = 0; ; await new Promise(setImmediate)) {
+    const fromMs = performance.now();
+    const { done } = work.next();
+    workedMs += performance.now() - fromMs;
+    if (done) return workedMs;
+  }
 }
 
 function attemptOf(sent: Sent): Attempt {
@@ -350,4 +356,6 @@ function attemptOf(sent: Sent): Attempt {
   }
 }
 
+/** The looks of a hook take at most a twentieth of the time. */
+const WORK_FACTOR = 20;
 const CIRCLE = 'an event has passed too many hooks and is not posted: is there a circle?';

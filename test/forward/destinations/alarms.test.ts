@@ -130,7 +130,9 @@ test('what is not true any more is not posted if no request arrived, and a stop 
   await eventually('it is tried', () => got.length > 0);
   assert.equal((await forwardStatus(service.data, NAME)).state, 'waiting');
   await check(service, true);
-  await eventually('nothing is due', async () => (await forwardStatus(service.data, NAME)).state === 'idle');
+  const waiting = /^assetlog_alarms_waiting\{destination="alarms"\} 0$/m;
+  await eventually('nothing is due', async () => waiting.test(await (await fetch(`${service.url}/metrics`)).text()));
+  assert.equal((await forwardStatus(service.data, NAME)).state, 'waiting', 'it is not known whether the hook is back');
   const tries = got.length;
   isDown = false;
   await pause(100);
