@@ -315,9 +315,11 @@ export interface CommonMembers {
   readonly event_time?: string;
   /** Identifies a report that can be sent again: `order-17/1`. */
   readonly idempotency_key?: string;
-  /** In a forwarded event: the id of the journal that recorded it first, and its `seq` there. */
+  /** In a forwarded event: the line that was reported, by the id of its journal and its `seq` there, if that is not `from`. */
+  readonly origin?: readonly [source: string, seq: number];
+  /** In a forwarded event: the line in the journal that sent it. */
   readonly from?: readonly [source: string, seq: number];
-  /** In a forwarded event: its `time` in that journal. */
+  /** In a forwarded event: the `time` of the line that was reported. */
   readonly recorded?: string;
   /** Checksum of the line, chained to the line before it: eight hexadecimal digits. */
   readonly crc: string;

@@ -63,11 +63,33 @@ export function encodeEvent(
   return isPlain ? target.toString('latin1', 0, at) : escaped(Buffer.from(target.subarray(0, at)));
 }
 
-/** @returns an event of another journal, with the seq and the id of its line there */
-export function forwardedEvent({ type, encoded, idempotencyKey }: Omit<Event, 'origin'>, origin: EventOrigin): Event {
-  const end = `,"from":["${origin.source}",${origin.seq}],"recorded":"${origin.recorded}"`;
-  const members = typeof encoded === 'string' ? Buffer.from(encoded + end) : Buffer.concat([encoded, Buffer.from(end)]);
+/**
+ * @param slot further members of the event: `,"site":"north"`
+ * @returns an event of another journal, with the seq and the id of its line there
+ */
+export function forwardedEvent(
+  { type, encoded, idempotencyKey }: Omit<Event, 'origin'>,
+  origin: EventOrigin,
+  slot = '',
+): Event {
+  const { source, seq, recorded, first } = origin;
+  const middle = first === undefined ? slot : `,"origin":["${first[0]}",${first[1]}]${slot}`;
+  const end = `,"from":["${source}",${seq}],"recorded":"${recorded}"`;
+  const at = middle === '' ? encoded.length : slotStart(encoded);
+  const members =
+    typeof encoded === 'string'
+      ? Buffer.from(encoded.slice(0, at) + middle + encoded.slice(at) + end)
+      : Buffer.concat([encoded.subarray(0, at), Buffer.from(middle), encoded.subarray(at), Buffer.from(end)]);
   return { type, encoded: members, idempotencyKey, origin };
+}
+
+/** No text before the metadata has an unescaped quote, so that the first of these members is not part of a text. */
+function slotStart(encoded: string | Buffer): number {
+  for (const member of AFTER_SLOT) {
+    const at = encoded.indexOf(member);
+    if (at !== -1) return at;
+  }
+  return encoded.length;
 }
 
 /** @returns an upper bound of the bytes of a fragment */
@@ -113,6 +135,7 @@ const TYPE_MEMBERS = {
   AssetObservation: Buffer.from('"type":"AssetObservation"'),
 };
 const PREFIXES = Object.values(prefixes).map((prefix) => Buffer.from(prefix));
+const AFTER_SLOT = [prefixes.metadata, prefixes.event_time, ',"idempotency_key":'];
 const TAG = lineOrder.indexOf('data_version');
 const CLOSE_BRACE = 0x7d;
 /** Bytes of an event besides the values of its parameters and its idempotency key. */

@@ -26,7 +26,12 @@ export interface EventOrigin {
   readonly seq: number;
   /** The `time` of the line in the journal that recorded the event first. */
   readonly recorded: string;
+  /** The name under which the event was reported first; undefined if it is that of the line in `source`. */
+  readonly first?: LineName | undefined;
 }
+
+/** A line by the id of its journal and its seq there. */
+export type LineName = readonly [journal: string, seq: number];
 
 /** The severities of a failed check, least severe first. */
 export const severities = ['WARN', 'ERROR'] as const;
@@ -49,14 +54,16 @@ export interface Recorded {
   /** When it happened, in UTC, according to the client. */
   readonly event_time?: string;
   readonly idempotency_key?: string;
-  /** The id of the journal that recorded the event first, and its seq there. */
-  readonly from?: readonly [source: string, seq: number];
-  /** The `time` of its line in that journal. */
+  /** The line that was reported, if that is not `from`. */
+  readonly origin?: LineName;
+  /** The line in the journal that sent the event. */
+  readonly from?: LineName;
+  /** The `time` of the line that was reported. */
   readonly recorded?: string;
 }
 
 /** The values of a report, with the line's member names. */
-export type ReportedValues = Omit<Recorded, 'seq' | 'id' | 'time' | 'from' | 'recorded'>;
+export type ReportedValues = Omit<Recorded, 'seq' | 'id' | 'time' | 'origin' | 'from' | 'recorded'>;
 
 /** @returns a decoded copy of an event's values; slow, for callers with few events */
 export function decodeEvent({ encoded }: Event): ReportedValues {

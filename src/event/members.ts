@@ -18,7 +18,7 @@ import { refuseJson } from './json-parser.ts';
 import { allParameters, endpoints } from './parameters.ts';
 
 /** Members of a journal line that are ignored in an item of a batch. */
-export const ignoredMembers = ['seq', 'id', 'time', 'from', 'recorded', 'crc'] as const;
+export const ignoredMembers = ['seq', 'id', 'time', 'origin', 'from', 'recorded', 'crc'] as const;
 
 /** A hash table of names with linear probing: most names are found at their first slot. */
 class NameTable {

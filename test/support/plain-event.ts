@@ -18,6 +18,8 @@ export interface PlainEvent {
   readonly eventTime?: string | undefined;
   readonly idempotencyKey?: string | undefined;
   readonly origin?: EventOrigin | undefined;
+  /** Members of the slot of a forwarded event: `,"site":"north"`. */
+  readonly slot?: string | undefined;
 }
 
 export function eventOf(plain: PlainEvent): Event {
@@ -36,7 +38,7 @@ export function eventOf(plain: PlainEvent): Event {
   };
   const inOrder = lineOrder.map((name) => fragments[name]);
   const event = { type, encoded: encodeEvent(type, inOrder, idempotencyKey), idempotencyKey };
-  return origin === undefined ? { ...event, origin } : forwardedEvent(event, origin);
+  return origin === undefined ? { ...event, origin } : forwardedEvent(event, origin, plain.slot);
 }
 
 /** @returns the members of an event in a line */

@@ -29,6 +29,9 @@ export interface JournalLine {
   readonly members: string;
   /** Its metadata, as text. */
   readonly metadata: string | undefined;
+  /** The members that this version does not know, and the line that was reported first. */
+  readonly slot: Readonly<Record<string, unknown>>;
+  readonly origin: readonly [source: string, seq: number] | undefined;
   /** The journal and the seq that a hub got the event from. */
   readonly from: readonly [source: string, seq: number] | undefined;
   /** The time there. */
@@ -46,9 +49,14 @@ const EVENT_TIME = '"\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d(?:\\.\\d{1,9})?Z"
 const STRING = '"(?:[^"\\\\\\0-\\x1f\\x85\\u2028\\u2029]|\\\\.)*"';
 const BEGIN = `,"asset_key":\\[${STRING}(?:,${STRING})*\\](?:,"partition":${STRING})?`;
 const OTHERS = `(?:,"description":${STRING})?(?:,"tags":\\{"data_version":${STRING}\\})?`;
+const ATOM = '(?:"[^"\\\\\\0-\\x1f\\x85\\u2028\\u2029]*"|0|-?[1-9]\\d{0,15})';
+const VALUE = `(?:${ATOM}|\\[(?:${ATOM}(?:,${ATOM})*)?\\])`;
+const REPORT_NAMES = 'partition|check_name|passed|severity|description|tags|metadata|event_time|idempotency_key';
+const SLOT = `(?:,"(?!(?:${REPORT_NAMES}|seq|id|time|type|asset_key|from|recorded|crc)")[^"\\\\]+":${VALUE})*`;
 const REPORT = [
   `(?:"type":"Asset(?:Materialization|Observation)"${BEGIN}${OTHERS}`,
   `|"type":"AssetCheckEvaluation"${BEGIN},"check_name":${STRING},"passed":(?:true|false),"severity":"(?:WARN|ERROR)")`,
+  `(?<slot>${SLOT})`,
   `(?:,"metadata":(?<metadata>\\{[^\\x85\\u2028\\u2029]*\\}))?`,
   `(?:,"event_time":${EVENT_TIME})?(?:,"idempotency_key":${STRING})?`,
 ].join('');
@@ -62,10 +70,25 @@ const CRC_MEMBER = ',"crc":"00000000"}';
 export function readLine(text: string): JournalLine {
   const written = LINE.exec(text)?.groups;
   if (written === undefined) throw new Error(`no line of a journal: ${text}`);
+  const { members, metadata, slot } = written as { members: string; metadata: string | undefined; slot: string };
+  const { origin, ...others } = JSON.parse(`{${slot.slice(1)}}`);
   const { seq, id, time, from, recorded, crc, ...report } = JSON.parse(text);
-  const { members, metadata } = written as { members: string; metadata: string | undefined };
+  for (const name of ['origin', ...Object.keys(others)]) delete report[name];
   if (metadata !== undefined) JSON.parse(metadata); // it is one object, and no member follows it
-  return { seq, id, time, report, members, metadata, from, recorded, crc: Number.parseInt(crc, 16), text };
+  return {
+    seq,
+    id,
+    time,
+    report,
+    members,
+    metadata,
+    slot: others,
+    origin,
+    from,
+    recorded,
+    crc: Number.parseInt(crc, 16),
+    text,
+  };
 }
 
 /**

@@ -7,10 +7,11 @@ import type { Limits } from '../../config/limits.ts';
 import { detach } from '../../config/memory.ts';
 import { SOURCE_NAME_WANTED, sourceName } from '../../config/names.ts';
 import { escaped, forwardedEvent } from '../../event/encoded.ts';
-import type { Event, EventOrigin } from '../../event/event.ts';
+import type { Event, EventOrigin, LineName } from '../../event/event.ts';
 import { readEventTime } from '../../event/event-time.ts';
 import { ItemError, readItemText } from '../../event/item.ts';
 import { type JsonBytes, LINE_FEED } from '../../event/json-bytes.ts';
+import type { Members } from '../../event/members.ts';
 import { objectSchema, orNull, type Schema, TEXT } from '../../event/schema.ts';
 import { loggedOf, type ReadItem } from '../../http/batch.ts';
 import { quotingRefusal, Refusal, shown, shownJson } from '../../http/message.ts';
@@ -20,6 +21,7 @@ import type { RouteDescription } from '../../http/router.ts';
 import { checkLine, crcBefore, type LineCheck } from '../../journal/line/chain.ts';
 import { metadataStart, readWritten, type WrittenLine } from '../../journal/line/members.ts';
 import type { ChainPosition } from '../../journal/line/record.ts';
+import { slotMember } from '../../journal/line/slot.ts';
 import { ID_FORM } from '../../journal/line/uuid.ts';
 import type { SeqRange } from '../position.ts';
 import { isId } from '../source.ts';
@@ -227,10 +229,17 @@ export function readForwarded(
     if (check.kind === 'bad') return refuse(check.problem);
     try {
       const line = readLine(json, start, end, readItem, limits);
-      const { id, recorded, through: throughSource } = line;
+      const { id, recorded, through: throughSource, first, slot } = line;
       if (recorded !== time.json) time = { json: recorded, text: readTime(recorded) }; // the lines of a batch have the same time
-      const origin: ForwardedEvent['origin'] = { source, seq: chain.seq, id, recorded: time.text, throughSource };
-      events.push(forwardedEvent(line, origin) as ForwardedEvent);
+      const origin: ForwardedEvent['origin'] = {
+        source,
+        seq: chain.seq,
+        id,
+        recorded: time.text,
+        throughSource,
+        first,
+      };
+      events.push(forwardedEvent(line, origin, slot) as ForwardedEvent);
     } catch (error) {
       if (!(error instanceof ItemError || error instanceof Refusal)) throw error;
       refuse(error.message, loggedOf(error));
@@ -249,18 +258,51 @@ function checkNext(body: Buffer, start: number, end: number, chain: ChainPositio
   return first.kind === 'good' ? first : check;
 }
 
-type ReadLine = Pick<WrittenLine, 'id' | 'recorded' | 'through'> & Omit<Event, 'origin'>;
+interface ReadLine extends Pick<WrittenLine, 'id' | 'recorded' | 'through'>, Omit<Event, 'origin'>, Slot {}
+
+interface Slot {
+  /** The member `origin` of the line. */
+  readonly first: LineName | undefined;
+  /** The other members of its slot. */
+  readonly slot: string;
+}
 
 /** @throws ItemError, or Refusal 400, if the event could not be reported */
 function readLine(json: JsonBytes, start: number, end: number, readItem: ReadItem, limits: Limits): ReadLine {
   const line = json.text(start, end);
   const written = readWritten(line); // faster than to parse all members
-  if (written !== undefined && isReportable(written, json, start, limits)) return written;
+  if (written !== undefined && isReportable(written, json, start, limits))
+    return { ...written, ...readSlot(written.slot) };
   const members = readItemText(line, json.limits);
   const id = readLineId(members.get('id')?.text);
   const recorded = (members.get('recorded') ?? members.get('time'))?.text ?? 'missing';
   const [, through] = FROM.exec(members.get('from')?.text ?? '') ?? [];
-  return { id, recorded, through, ...readItem(members) };
+  return { id, recorded, through, ...readSlot(takeSlot(members)), ...readItem(members) };
+}
+
+/** Takes out the members that a slot can have, so that the others are refused like those of a report. */
+function takeSlot(members: Members): string {
+  const origin = members.get('origin');
+  let slot = origin === undefined ? '' : `,"origin":${origin.text}`;
+  for (const [name, { text }] of members.others ?? []) {
+    const member = slotMember(name, text);
+    if (member === undefined) continue;
+    slot += member;
+    members.others!.delete(name);
+  }
+  if (members.others?.size === 0) members.others = undefined;
+  return slot;
+}
+
+/** @param slot its texts have no quotes. @throws ItemError if it has another `origin` than one name of a line */
+function readSlot(slot: string): Slot {
+  if (!slot.includes(ORIGIN_MEMBER)) return { first: undefined, slot };
+  const [member = '', journal, digits] = ORIGIN.exec(slot) ?? [];
+  const others = slot.replace(member, '');
+  const seq = Number(digits);
+  if (journal !== undefined && Number.isSafeInteger(seq) && !others.includes(ORIGIN_MEMBER))
+    return { first: [journal, seq], slot: others };
+  throw new ItemError('its origin is not the id of one journal and a seq in it, such as ["0193e0c2-…",7]');
 }
 
 /** Whether `readItem` accepts the event of `readWritten`, in the form in which it is recorded. */
@@ -303,4 +345,6 @@ const CRC = /^[0-9a-f]{8}$/;
 const LOST = /^([1-9][0-9]{0,15})-([1-9][0-9]{0,15})$/;
 const SEQ = /^[1-9][0-9]{0,15}$/;
 const FROM = new RegExp(`^\\["(${ID_FORM})",`);
+const ORIGIN_MEMBER = ',"origin":';
+const ORIGIN = new RegExp(`,"origin":\\["(${ID_FORM})",([1-9][0-9]{0,15})\\]`);
 const TIME_CHARACTERS = '2026-11-20T15:19:45.266Z'.length;

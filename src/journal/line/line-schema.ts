@@ -10,12 +10,6 @@ import { SEQ_MAX } from './record.ts';
  */
 export function eventSchema(): Schema {
   const text = { type: 'string' };
-  const closed = (properties: Schema, required: readonly string[]) => ({
-    type: 'object',
-    properties,
-    required,
-    additionalProperties: false,
-  });
   const line = (types: readonly Event['type'][], own: Schema, required: readonly string[]) => {
     const members = {
       seq: { type: 'integer', minimum: 1, maximum: SEQ_MAX, description: 'Counts up without gaps.' },
@@ -32,20 +26,24 @@ export function eventSchema(): Schema {
       metadata: { type: 'object', additionalProperties: true },
       event_time: { ...text, pattern: EVENT_TIME, description: 'When it happened, as reported by the client.' },
       idempotency_key: { ...text, pattern: '^[\\x21-\\x7e]+$', description: 'Identifies a report that is sent again.' },
-      from: {
-        type: 'array',
-        prefixItems: [text, { type: 'integer', minimum: 1, maximum: SEQ_MAX }],
-        items: {}, // client generators support no boolean schemas
-        minItems: 2,
-        maxItems: 2,
-        description: 'The journal that recorded a forwarded event first, and its seq there.',
-      },
-      recorded: { ...text, pattern: TIME, description: 'The time in that journal.' },
+      origin: nameOf('The line that was reported, if that is not `from`: the id of its journal, and its seq there.'),
+      from: nameOf('The line in the journal that sent the event.'),
+      recorded: { ...text, pattern: TIME, description: 'The time of the line that was reported.' },
       crc: { ...text, pattern: '^[0-9a-f]{8}$', description: 'Chains it to the line before it.' },
     };
-    return closed(members, ['seq', 'id', 'time', 'type', 'asset_key', ...required, 'crc']);
+    // Open: later versions add members.
+    return {
+      type: 'object',
+      properties: members,
+      required: ['seq', 'id', 'time', 'type', 'asset_key', ...required, 'crc'],
+    };
   };
-  const tags = closed({ data_version: text }, ['data_version']);
+  const tags = {
+    type: 'object',
+    properties: { data_version: text },
+    required: ['data_version'],
+    additionalProperties: false,
+  };
   const check = {
     check_name: { ...text, minLength: 1 },
     passed: { type: 'boolean' },
@@ -58,6 +56,17 @@ export function eventSchema(): Schema {
       line(['AssetMaterialization', 'AssetObservation'], { description: text, tags }, []),
       line(['AssetCheckEvaluation'], check, Object.keys(check)),
     ],
+  };
+}
+
+function nameOf(description: string): Schema {
+  return {
+    type: 'array',
+    prefixItems: [{ type: 'string' }, { type: 'integer', minimum: 1, maximum: SEQ_MAX }],
+    items: {}, // client generators support no boolean schemas
+    minItems: 2,
+    maxItems: 2,
+    description,
   };
 }
 

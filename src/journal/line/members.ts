@@ -17,6 +17,7 @@ import {
   TIME_SUFFIX_BYTES,
 } from './record.ts';
 import { type Reported, readReportedIn } from './reported.ts';
+import { PLAIN, SLOT } from './slot.ts';
 import { ID_FORM } from './uuid.ts';
 
 /** @throws SyntaxError only for a line that assetlog did not write */
@@ -152,6 +153,8 @@ export interface WrittenLine {
   readonly type: EventType;
   /** The members that came from the report. */
   readonly encoded: string;
+  /** The members of its slot: `,"site":"north"`. */
+  readonly slot: string;
   /** At least one part, none of them empty. */
   readonly assetKey: readonly string[];
   /** Metadata and event time are not checked. */
@@ -171,14 +174,15 @@ export function readWritten(line: string): WrittenLine | undefined {
   if ((type === 'AssetCheckEvaluation') !== (found[6] !== undefined)) return undefined;
   return {
     id: found[1]!,
-    recorded: found[11] ?? found[2]!,
-    through: found[10],
+    recorded: found[13] ?? found[2]!,
+    through: found[12],
     type,
-    encoded: found[3]!,
+    encoded: found[3]! + found[8],
+    slot: found[7]!,
     assetKey: found[5]!.split('","'),
-    metadata: found[7],
-    eventTime: found[8],
-    idempotencyKey: found[9],
+    metadata: found[9],
+    eventTime: found[10],
+    idempotencyKey: found[11],
   };
 }
 
@@ -197,10 +201,10 @@ export function readWrittenReport(line: string): WrittenReport | undefined {
   const found = WRITTEN.exec(line);
   if (found === null) return undefined;
   return {
-    encoded: found[3]!,
+    encoded: found[3]! + found[8],
     time: found[2]!.slice(1, -1),
-    hasEventTime: found[8] !== undefined,
-    hasKey: found[9] !== undefined,
+    hasEventTime: found[10] !== undefined,
+    hasKey: found[11] !== undefined,
   };
 }
 
@@ -225,7 +229,6 @@ const MEMBERS_AFTER_METADATA = [
   { prefix: KEY_PREFIX, isList: false },
   { prefix: Buffer.from(',"event_time":"'), isList: false },
 ];
-const PLAIN = '[^"\\\\\u0000-\u001f]';
 const PART = '[^"\\\\\u0000-\u001f\u007f]+';
 /** Members after the metadata end in a quote or a bracket, so the metadata ends with the last brace before them. */
 const WRITTEN = new RegExp(
@@ -233,8 +236,8 @@ const WRITTEN = new RegExp(
     `("type":"(Asset(?:Materialization|Observation|CheckEvaluation))","asset_key":\\["(${PART}(?:","${PART}){0,99})"\\]` +
     `(?:,"partition":"${PLAIN}*")?` +
     `(?:,"check_name":"(${PLAIN}+)","passed":(?:true|false),"severity":"(?:WARN|ERROR)"` +
-    `|(?:,"description":"${PLAIN}*")?(?:,"tags":\\{"data_version":"${PLAIN}*"\\})?)` +
-    `(?:,"metadata":(\\{.*\\}))?(?:,"event_time":"(${PLAIN}*)")?(?:,"idempotency_key":"([!#-[\\]-~]{1,255})")?)` +
+    `|(?:,"description":"${PLAIN}*")?(?:,"tags":\\{"data_version":"${PLAIN}*"\\})?))(${SLOT})` +
+    `((?:,"metadata":(\\{.*\\}))?(?:,"event_time":"(${PLAIN}*)")?(?:,"idempotency_key":"([!#-[\\]-~]{1,255})")?)` +
     `(?:,"from":\\["(${ID_FORM})",[0-9]+\\],"recorded":("[^"\\\\]{24}"))?,"crc":"[0-9a-f]{8}"\\}$`,
 );
 /** The end of a forwarded line. No other line ends like this, since a quote in a string is escaped and metadata ends in `}`. */

@@ -3,7 +3,8 @@
  *
  *     line    = '{"seq":' seq ',"id":"' uuid '","time":"' time '",' members ',"crc":"' crc '"}' LF
  *     members = '"type":…,"asset_key":[…]' and then, each only if the report has it (`encodeEvent` in `event/encoded.ts`),
- *               partition, check_name, passed, severity, description, tags, metadata,
+ *               partition, check_name, passed, severity, description, tags,
+ *               any members of the slot (`slot.ts`), metadata,
  *               event_time, idempotency_key, from, recorded
  *
  * 1. `seq` counts from 1 without gaps over all files of a journal.

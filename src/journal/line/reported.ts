@@ -7,6 +7,7 @@ import { BETWEEN_PARTS } from '../../event/asset-key.ts';
 import type { EventType } from '../../event/event.ts';
 import { BACKSLASH, CLOSE_BRACE, COMMA } from '../../event/json-bytes.ts';
 import { type LineMembers, METADATA_MEMBER } from './record.ts';
+import { slotAt } from './slot.ts';
 
 /** What an event says of the state of its asset. */
 export interface Reported {
@@ -74,7 +75,8 @@ class Scan {
     if (text.startsWith(DESCRIPTION, this.#at)) this.#at = this.#stringEnd(this.#at + DESCRIPTION.length) + 1;
     const dataVersion = this.#string(DATA_VERSION);
     if (dataVersion !== undefined) this.#at += 1; // the brace of the tags
-    if (this.#isCut && this.#at > text.length - NEXT_BYTES) return undefined;
+    if (!this.#isBeforeTime) this.#at += slotAt(text, this.#at).length;
+    if (this.#isCut && (this.#at > text.length - NEXT_BYTES || !this.#isBeforeTime)) return undefined;
     const eventTime = text.startsWith(METADATA_MEMBER, this.#at) ? timeAfterMetadata(tail) : this.#string(EVENT_TIME);
     const { source, sourceSeq, recorded } = originAtEnd(tail);
     return { type, key, partition, checkName, passed, severity, dataVersion, eventTime, source, sourceSeq, recorded };
@@ -107,6 +109,11 @@ class Scan {
     let end = text.indexOf('"', start);
     while (end !== -1 && isEscaped(text, end)) end = text.indexOf('"', end + 1);
     return end === -1 ? text.length : end;
+  }
+
+  /** Whether the next member shows where the event time is. */
+  get #isBeforeTime(): boolean {
+    return this.#text.startsWith(METADATA_MEMBER, this.#at) || this.#text.startsWith(EVENT_TIME, this.#at);
   }
 
   /** Whether the text is cut in the member that was read last. */

@@ -40,7 +40,15 @@ function errorOf({ body }: Answer): string {
 const badMembers: readonly (readonly [what: string, members: string | Buffer, why: RegExp])[] = [
   ['JSON that breaks off', `${GOOD},"metadata":{`, /not valid JSON/],
   ['two values', `${GOOD}},{"a":1`, /not valid JSON/],
-  ['an unknown member', `${GOOD},"colour":"red"`, /has no "colour"/],
+  ['an unknown member of another form', `${GOOD},"colour":{"red":1}`, /has no "colour"/],
+  ['an unknown member with an escape', `${GOOD},"colour":"\\u0072ed"`, /has no "colour"/],
+  ['an unknown member that is no whole number', `${GOOD},"colour":1.5`, /has no "colour"/],
+  ['an origin without a seq', `${GOOD},"origin":["${ID}"]`, /its origin is not the id of one journal and a seq/],
+  ['an origin that is no journal', `${GOOD},"origin":["x",1]`, /its origin is not/],
+  ['an origin before the first line', `${GOOD},"origin":["${ID}",0]`, /its origin is not/],
+  ['an origin whose seq is no number', `${GOOD},"origin":["${ID}",9007199254740992]`, /its origin is not/],
+  ['two origins', `${GOOD},"origin":["${ID}",1],"site":1,"origin":["${ID}",2]`, /its origin is not/],
+  ['an origin that is null', `${GOOD},"origin":null`, /its origin is not/],
   ['no type', without('type'), /its "type" is missing/],
   ['another type', GOOD.replace('AssetObservation', 'AssetThing'), /its "type" is "AssetThing"/],
   ['no key', without('asset_key'), /asset_key is missing/],
@@ -126,6 +134,21 @@ test('what is taken is written in the form of a line, whatever form it came in',
   assert.equal((await runHere(['verify', '--data', hub.data])).code, 0);
 });
 
+test('members of the slot are recorded as they came, wherever they came in the line', async (t) => {
+  const hub = await serve(t);
+  const late = `${GOOD},"metadata":{"a":1},"site":"north","idempotency_key":"k","hops":[ "a" , 1 ],"origin":["${ID}",7]`;
+  assert.equal((await put(hub.url, SOURCE, 1, lineOf(late))).status, 200);
+  const line = journalText(hub.data);
+  assert.ok(
+    line.includes(
+      `"asset_key":["a"],"origin":["${ID}",7],"site":"north","hops":["a",1],"metadata":{"a":1},"idempotency_key":"k","from":`,
+    ),
+    line,
+  );
+  await hub.stop();
+  assert.equal((await runHere(['verify', '--data', hub.data])).code, 0);
+});
+
 /** @returns the event of a line and the members that it gets here, or why it is refused, without the column */
 function readingOf(members: string): unknown {
   try {
@@ -178,6 +201,12 @@ const edgeMembers = [
   `${OBSERVATION},"from":["${SOURCE}",7],"recorded":"1999-12-31T23:59:59.999Z"`,
   `${OBSERVATION},"from":["${SOURCE}",7],"recorded":"1999-02-30T23:59:59.999Z"`,
   `${OBSERVATION},"from":["${SOURCE}",7]`,
+  `${OBSERVATION},"origin":["${SOURCE}",7],"from":["${SOURCE}",7],"recorded":"1999-12-31T23:59:59.999Z"`,
+  `${OBSERVATION},"site":"north","origin":["${SOURCE}",7],"hops":["a",1],"metadata":{"origin":["x",1]}`,
+  `${OBSERVATION},"site":"é","metadata":{"a":1}`,
+  `${OBSERVATION},"site":"north","event_time":"2026-02-20T00:00:00Z"`,
+  `${OBSERVATION},"site":"north","idempotency_key":"k"`,
+  `${OBSERVATION},"site":{}`,
   `${OBSERVATION},"tags":{"data_version":"1"},"partition":"p"`,
   `${OBSERVATION},"tags":{"data_version":"1","x":"2"}`,
 ];

@@ -4,7 +4,15 @@ import { crc32 } from 'node:zlib';
 import fc from 'fast-check';
 import { checkLine, crcBefore, readForm, rechain } from '../../../src/journal/line/chain.ts';
 import { seedOf } from '../../../src/journal/line/crc.ts';
-import { metadataOf, readRecorded, readTime, reportedOf } from '../../../src/journal/line/members.ts';
+import {
+  idempotencyKeyOf,
+  metadataOf,
+  readRecorded,
+  readTime,
+  readWritten,
+  readWrittenReport,
+  reportedOf,
+} from '../../../src/journal/line/members.ts';
 import {
   type ChainPosition,
   encodeBatch,
@@ -239,6 +247,15 @@ const lookalikes = [
   ...[',"partition":"x"', '},"event_time":"2020"', 'ü'.repeat(700)],
 ];
 
+/** Members that a later version might write. */
+const slots = [
+  ',"site":"north"',
+  ',"level":0,"offset":-7,"large":9007199254740991',
+  ',"hops":["a",1,"é😀"],"none":[],"empty":""',
+  ',"metadata_of":"x","from_":["s",7],"event_times":["}",1]',
+  `,"long":"${'ü]'.repeat(700)}","later":1`,
+];
+
 const part = fc.oneof(fc.constantFrom(...lookalikes), fc.string({ unit: 'grapheme' }), fc.string({ unit: character }));
 const text = fc.array(part, { maxLength: 5 }).map((parts) => parts.join('').toWellFormed());
 const optional = <Value>(value: fc.Arbitrary<Value>) => fc.option(value, { nil: undefined });
@@ -259,8 +276,10 @@ const common = {
       source: fc.uuid(), // a sender whose id is no UUID is refused
       seq: fc.integer({ min: 1 }),
       recorded: fc.constant(NOW.toISOString()),
+      first: optional(fc.tuple(fc.uuid(), fc.integer({ min: 1 }))),
     }),
   ),
+  slot: optional(fc.constantFrom(...slots)),
 };
 const anyEvent: fc.Arbitrary<PlainEvent> = fc.oneof(
   fc.record({
@@ -297,11 +316,14 @@ function membersOf(event: PlainEvent): object {
           tags: event.dataVersion === undefined ? undefined : { data_version: event.dataVersion },
         };
   const from = origin && [origin.source, origin.seq];
+  const slot = origin && JSON.parse(`{${event.slot?.slice(1) ?? ''}}`);
   const all = {
     type,
     asset_key: assetKey,
     partition,
     ...own,
+    origin: origin?.first,
+    ...slot,
     event_time: eventTime,
     idempotency_key: idempotencyKey,
     from,
@@ -356,7 +378,11 @@ test('every event is read back unchanged, with JSON.parse and member by member, 
         assert.deepEqual(reportedOf(line, 0, line.length, index + 1), reportedBy(sent));
         const second = readNext(line.toString(), before)!;
         const { from, recorded, ...report } = membersOf(sent) as Record<string, unknown>;
-        assert.deepEqual({ ...second.report, metadata: second.metadata }, { ...report, metadata: found });
+        const { report: own, slot, origin } = second;
+        assert.deepEqual(
+          { ...own, ...slot, ...(origin && { origin }), metadata: second.metadata },
+          { ...report, metadata: found },
+        );
         assert.deepEqual([second.from, second.recorded], [from, recorded]);
         assert.ok(`${members[index]}`.startsWith(second.members));
         before = second.crc;
@@ -364,6 +390,30 @@ test('every event is read back unchanged, with JSON.parse and member by member, 
     }),
     { numRuns: rounds({ long: 3_000, short: 600 }) },
   );
+});
+
+test('each reader passes the slot of a line, also of one that was reported here [slot-1]', () => {
+  for (const [event, at] of [
+    [{ ...materialization, eventTime: '2026-11-20T15:19:45Z' }, ',"metadata"'],
+    [check, ',"metadata"'],
+    [{ ...check, metadata: undefined, eventTime: '2026-11-20T15:19:45Z' }, ',"event_time"'],
+    [{ ...materialization, metadata: undefined, idempotencyKey: 'k' }, ',"idempotency_key"'],
+    [{ type: 'AssetObservation', assetKey: ['x'.repeat(1_200)] } as PlainEvent, undefined],
+  ] as const) {
+    for (const slot of slots) {
+      const members = encodeMembers(event).toString();
+      const cut = at === undefined ? members.length : members.indexOf(at);
+      const slotted = Buffer.from(members.slice(0, cut) + slot + members.slice(cut));
+      const [line = assert.fail()] = linesOf(encodeBatch([slotted], START, NOW).bytes);
+      assert.deepEqual(reportedOf(line, 0, line.length, 1), reportedBy(event), slot);
+      assert.equal(metadataOf(line, 0, line.length), event.metadata);
+      assert.deepEqual(readNext(line.toString(), 0)?.slot, JSON.parse(`{${slot.slice(1)}}`));
+      assert.equal(idempotencyKeyOf(line, 0, line.length), event.idempotencyKey);
+      const written = readWritten(line.toString());
+      assert.deepEqual([written?.encoded, written?.slot], [members, slot]);
+      assert.equal(readWrittenReport(line.toString())?.encoded, members);
+    }
+  }
 });
 
 test('the reader of the tests takes only what has the form of a line', () => {
@@ -378,7 +428,8 @@ test('the reader of the tests takes only what has the form of a line', () => {
     ['{"seq":1', '{"seq":01'],
     ['"metadata":{"rows":10}', '"metadata":[10]'],
     ['"metadata":{"rows":10}', '"metadata":{"rows":10},"metadata":{}'],
-    ['"metadata"', '"meta"'],
+    ['"metadata"', '"description"'],
+    ['"metadata":{"rows":10}', '"meta":{"rows":10}'],
     ['"nightly load"', 'null'],
     ['"nightly load"', '"nightly\u2028load"'],
     [',"description":"nightly load","tags":{"data_version":"v1"}', ',"tags":{"data_version":"v1"},"description":"x"'],
