@@ -130,7 +130,7 @@ def convert(event):
     if happened:
         metadata["assetlog/event_time"] = happened
     if "from" in event:
-        metadata["assetlog/device"], metadata["assetlog/device_seq"] = event["from"]
+        metadata["assetlog/device"], metadata["assetlog/device_seq"] = event.get("origin", event["from"])
     about = {"asset_key": dg.AssetKey(event["asset_key"]), "metadata": metadata}
     if "partition" in event:
         about["partition"] = event["partition"]

@@ -62,6 +62,11 @@ export interface Recorded {
   readonly recorded?: string;
 }
 
+/** @returns the id of the journal that an event was reported to; undefined if that is the one with the line */
+export function deviceOf({ origin, from }: Pick<Recorded, 'origin' | 'from'>): string | undefined {
+  return (origin ?? from)?.[0];
+}
+
 /** The values of a report, with the line's member names. */
 export type ReportedValues = Omit<Recorded, 'seq' | 'id' | 'time' | 'origin' | 'from' | 'recorded'>;
 

@@ -222,8 +222,8 @@ export const searches = {
     line: 'from',
     query: 'source',
     option: 'source',
-    what: 'only events forwarded by this device: its id or its name, from the list of sources',
-    matches: ({ from }, value) => from !== undefined && value.has(from[0]),
+    what: 'only events of this device, or forwarded by it: its id or its name, from the list of sources',
+    matches: ({ origin, from }, value) => [origin, from].some((line) => line !== undefined && value.has(line[0])),
   },
   contains: {
     kind: 'contained text',

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { SourceFilter } from '../../src/event/search.ts';
 import { type Disk, openDisk } from '../../src/journal/disk.ts';
 import { KeyMemory } from '../../src/journal/keys/memory.ts';
 import type { Line } from '../../src/journal/look/reading.ts';
@@ -99,3 +100,41 @@ for (const segmentBytes of [1_000_000, 1]) {
     );
   });
 }
+
+test('an event is found by its origin and by its sender, and not by what its metadata says [forwarded-3]', async (t) => {
+  const disk = openDisk(newFolder(t));
+  const journal = await open(disk);
+  const [device, site, other] = [1, 2, 3].map(idOf) as [string, string, string];
+  const event = (seq: number, source: string, first: string | undefined, metadata?: string): PlainEvent => ({
+    ...own(`f${seq}`),
+    metadata,
+    origin: { id: idOf(seq), source, seq, recorded: RECORDED, first: first === undefined ? undefined : [first, seq] },
+  });
+  await journal.append(
+    own('own'),
+    event(1, site, device),
+    event(2, site, device, `{"origin":["${other}",1],"from":["${other}",1]}`),
+    event(3, device, undefined),
+    event(4, other, undefined, `{"a":{"origin":["${device}",1],"b":["${site}",1]}}`),
+  );
+  const names = new Map([device, site, other].map((id, at) => [id, ['roof', 'site', 'other'][at]!]));
+  for (const [id, found] of [
+    [device, ['f1', 'f2', 'f3']],
+    [site, ['f1', 'f2']],
+    [other, ['f4']],
+  ] as const) {
+    const name = names.get(id)!;
+    const named = (text: string): SourceFilter => ({ text, has: (one) => names.get(one) === text });
+    for (const source of [{ text: id, has: (one: string) => one === id }, named(name)]) {
+      for (const isSearch of [true, false]) {
+        const { lines } = await readLines(disk, { source }, { isSearch });
+        assert.deepEqual(
+          lines.map((line) => line.event.asset_key[0]),
+          found,
+          `${name} ${source.text} ${isSearch}`,
+        );
+      }
+    }
+  }
+  await journal.journal.close();
+});

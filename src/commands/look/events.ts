@@ -4,7 +4,7 @@ import type { ExitCode } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
 import { flagOption, integer, switchOption, type ValuesOf } from '../../config/options.ts';
 import { keyText, shownKey } from '../../event/asset-key.ts';
-import type { Recorded } from '../../event/event.ts';
+import { deviceOf, type Recorded } from '../../event/event.ts';
 import { type By, happenedAt } from '../../event/event-time.ts';
 import { endpoints, findEndpoint } from '../../event/parameters.ts';
 import type { Filter } from '../../event/search.ts';
@@ -250,7 +250,7 @@ function formsBy(by: By, isHosted: boolean, source: SourceColumn): Forms<Line> {
       String(event.seq),
       secondOf(by === 'time' ? event.time : happenedAt(event)),
       outcomeOf(event),
-      ...source.cells(event.from?.[0]),
+      ...source.cells(deviceOf(event)),
       shownKey(event.asset_key),
       event.partition ?? '',
       detailsOf(event, metadata),
@@ -274,7 +274,7 @@ function formsBy(by: By, isHosted: boolean, source: SourceColumn): Forms<Line> {
       event.id,
       event.event_time,
       event.idempotency_key,
-      source.nameOf(event.from?.[0]),
+      source.nameOf(deviceOf(event)),
       event.from && JSON.stringify(event.from),
       event.recorded,
     ],

@@ -21,7 +21,7 @@ import type { RouteDescription } from '../../http/router.ts';
 import { checkLine, crcBefore, type LineCheck } from '../../journal/line/chain.ts';
 import { metadataStart, readWritten, type WrittenLine } from '../../journal/line/members.ts';
 import type { ChainPosition } from '../../journal/line/record.ts';
-import { slotMember } from '../../journal/line/slot.ts';
+import { ORIGIN, originIn, slotMember } from '../../journal/line/slot.ts';
 import { ID_FORM } from '../../journal/line/uuid.ts';
 import type { SeqRange } from '../position.ts';
 import { isId } from '../source.ts';
@@ -297,11 +297,9 @@ function takeSlot(members: Members): string {
 /** @param slot its texts have no quotes. @throws ItemError if it has another `origin` than one name of a line */
 function readSlot(slot: string): Slot {
   if (!slot.includes(ORIGIN_MEMBER)) return { first: undefined, slot };
-  const [member = '', journal, digits] = ORIGIN.exec(slot) ?? [];
-  const others = slot.replace(member, '');
-  const seq = Number(digits);
-  if (journal !== undefined && Number.isSafeInteger(seq) && !others.includes(ORIGIN_MEMBER))
-    return { first: [journal, seq], slot: others };
+  const first = originIn(slot);
+  const others = slot.replace(ORIGIN, '');
+  if (Number.isSafeInteger(first?.[1]) && !others.includes(ORIGIN_MEMBER)) return { first, slot: others };
   throw new ItemError('its origin is not the id of one journal and a seq in it, such as ["0193e0c2-…",7]');
 }
 
@@ -346,5 +344,4 @@ const LOST = /^([1-9][0-9]{0,15})-([1-9][0-9]{0,15})$/;
 const SEQ = /^[1-9][0-9]{0,15}$/;
 const FROM = new RegExp(`^\\["(${ID_FORM})",`);
 const ORIGIN_MEMBER = ',"origin":';
-const ORIGIN = new RegExp(`,"origin":\\["(${ID_FORM})",([1-9][0-9]{0,15})\\]`);
 const TIME_CHARACTERS = '2026-11-20T15:19:45.266Z'.length;

@@ -7,7 +7,7 @@ import { BETWEEN_PARTS } from '../../event/asset-key.ts';
 import type { EventType } from '../../event/event.ts';
 import { BACKSLASH, CLOSE_BRACE, COMMA } from '../../event/json-bytes.ts';
 import { type LineMembers, METADATA_MEMBER } from './record.ts';
-import { slotAt } from './slot.ts';
+import { originIn, slotAt } from './slot.ts';
 
 /** What an event says of the state of its asset. */
 export interface Reported {
@@ -21,7 +21,10 @@ export interface Reported {
   readonly severity: string | undefined;
   readonly dataVersion: string | undefined;
   readonly eventTime: string | undefined;
-  /** The next three are there in a forwarded event only: the id of the journal that it is from, and its seq and `time` there. */
+  /**
+   * The next three are there in a forwarded event only: the id of the journal that it was reported to, whatever way it came, its seq and
+   * its `time` there.
+   */
   readonly source: string | undefined;
   readonly sourceSeq: number | undefined;
   readonly recorded: string | undefined;
@@ -75,10 +78,15 @@ class Scan {
     if (text.startsWith(DESCRIPTION, this.#at)) this.#at = this.#stringEnd(this.#at + DESCRIPTION.length) + 1;
     const dataVersion = this.#string(DATA_VERSION);
     if (dataVersion !== undefined) this.#at += 1; // the brace of the tags
-    if (!this.#isBeforeTime) this.#at += slotAt(text, this.#at).length;
+    const slot = this.#isBeforeTime ? '' : slotAt(text, this.#at);
+    this.#at += slot.length;
     if (this.#isCut && (this.#at > text.length - NEXT_BYTES || !this.#isBeforeTime)) return undefined;
     const eventTime = text.startsWith(METADATA_MEMBER, this.#at) ? timeAfterMetadata(tail) : this.#string(EVENT_TIME);
-    const { source, sourceSeq, recorded } = originAtEnd(tail);
+    const first = slot === '' ? undefined : originIn(slot);
+    const last = originAtEnd(tail);
+    const source = first?.[0] ?? last.source;
+    const sourceSeq = first?.[1] ?? last.sourceSeq;
+    const { recorded } = last;
     return { type, key, partition, checkName, passed, severity, dataVersion, eventTime, source, sourceSeq, recorded };
   }
 

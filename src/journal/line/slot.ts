@@ -4,7 +4,9 @@
  * there.
  */
 
+import type { LineName } from '../../event/event.ts';
 import { knownNames } from '../../event/members.ts';
+import { ID_FORM } from './uuid.ts';
 
 /** A character of a text without escapes. */
 export const PLAIN = '[^"\\\\\u0000-\u001f]';
@@ -18,6 +20,8 @@ const VALUE = `(?:${ATOM}|\\[(?:${ATOM}(?:,${ATOM})*)?\\])`;
 /** Pattern of any number of members: each is a text without escapes, a whole number, or a list of these. */
 export const SLOT = `(?:,"${NAME}":${VALUE})*`;
 
+/** The member `origin`. The texts of a slot have no quotes, so that it is no part of one. */
+export const ORIGIN = new RegExp(`,"origin":\\["(${ID_FORM})",([1-9][0-9]{0,15})\\]`);
 const AT = new RegExp(SLOT, 'y');
 const MEMBER = new RegExp(`^,"${NAME}":${VALUE}$`);
 
@@ -25,6 +29,12 @@ const MEMBER = new RegExp(`^,"${NAME}":${VALUE}$`);
 export function slotAt(text: string, at: number): string {
   AT.lastIndex = at;
   return AT.exec(text)?.[0] ?? '';
+}
+
+/** @returns the origin in a slot; undefined if it has none of this form */
+export function originIn(slot: string): LineName | undefined {
+  const [, journal, seq] = ORIGIN.exec(slot) ?? [];
+  return journal === undefined ? undefined : [journal, Number(seq)];
 }
 
 /** @param value JSON text @returns the member in the form of a slot; undefined if a slot cannot have it */

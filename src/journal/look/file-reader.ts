@@ -1,5 +1,6 @@
 /** Reads one file of a journal, also while a service writes it: checks each line, and reports what is wrong. */
 
+import { LINE_FEED } from '../../event/json-bytes.ts';
 import { type Bounds, type Filter, isMatch, type SourceFilter } from '../../event/search.ts';
 import type { TextFilter } from '../../event/text-filter.ts';
 import type { ReadableDisk } from '../disk.ts';
@@ -463,8 +464,11 @@ export class LineFilter {
   mayMatch(bytes: Buffer, hit: number): boolean {
     if (this.trace === undefined && this.contains !== undefined) return isInMembers(bytes, hit);
     if (this.#source === undefined) return true;
-    const at = hit + ANY_SOURCE.length;
-    return this.#source.has(bytes.toString('latin1', at, at + ID_BYTES));
+    const isWanted = (at: number) => this.#source!.has(bytes.toString('latin1', at, at + ID_BYTES));
+    if (isWanted(hit + ANY_SOURCE.length)) return true;
+    const start = bytes.lastIndexOf(LINE_FEED, hit) + 1;
+    const at = bytes.subarray(start, hit).indexOf(ANY_ORIGIN); // the first is the member: others are in metadata
+    return at !== -1 && isWanted(start + at + ANY_ORIGIN.length);
   }
 
   /** @returns the lines collected since the last call, with a copy of their chunk: the next one takes its memory */
@@ -483,6 +487,7 @@ export class LineFilter {
 
 /** Before the id of any source. */
 const ANY_SOURCE = traceOf({ source: { text: '', has: () => true } })!;
+const ANY_ORIGIN = Buffer.from('"origin":["');
 const ID_BYTES = 36;
 const NO_ENDING = Buffer.alloc(0);
 /** Fewer bytes than this are read into little memory: the journal is followed event by event. */

@@ -11,9 +11,15 @@ import { ID } from '../line/uuid.ts';
 export function traceOf(filter: Filter): Buffer | undefined {
   const given = allSearches.filter(({ member, line }) => line !== undefined && filter[member] !== undefined);
   const row = given.findLast(({ kind }) => !COMMON.includes(kind)) ?? given.at(-1);
-  return row && escaped(Buffer.from(`"${row.line}":${textOf(row.kind, filter[row.member])}`));
+  if (row === undefined) return undefined;
+  const text = textOf(row.kind, filter[row.member]);
+  // `origin` and `from` have the id of a source alike.
+  const name = row.kind === 'source' && text !== ANY ? '' : `"${row.line}`;
+  return escaped(Buffer.from(`${name}":${text}`));
 }
 
+/** The beginning of any source. */
+const ANY = '["';
 /** The kinds of values that many events share. */
 const COMMON: readonly SearchKind[] = ['type', 'severity', 'boolean', 'source'];
 
@@ -27,7 +33,7 @@ function textOf(kind: SearchKind, value: Filter[keyof Filter]): string {
     return parts.at(-1) === '' ? quoteAll(parts.slice(0, -1)).slice(0, -1) : quoteAll(parts).slice(0, -2);
   if (kind === 'source') {
     const { text } = value as SourceFilter;
-    return ID.test(text) ? `["${text}",` : '["'; // a text in the form of an id is no name
+    return ID.test(text) ? `["${text}",` : ANY; // a text in the form of an id is no name
   }
   if (kind === 'boolean') return String(value);
   const text = quote(value as string);

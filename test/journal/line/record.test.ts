@@ -334,7 +334,7 @@ function membersOf(event: PlainEvent): object {
 /** What an event says of its asset. */
 function reportedBy(event: PlainEvent) {
   const { type, assetKey, partition, checkName, passed, severity, dataVersion, eventTime, origin } = event;
-  const { source, seq: sourceSeq, recorded } = origin ?? {};
+  const { source, seq, recorded, first: [firstSource = source, sourceSeq = seq] = [] } = origin ?? {};
   const key = assetKey.join('\0');
   return {
     type,
@@ -345,7 +345,7 @@ function reportedBy(event: PlainEvent) {
     severity,
     dataVersion,
     eventTime,
-    source,
+    source: firstSource,
     sourceSeq,
     recorded,
   } as Reported;

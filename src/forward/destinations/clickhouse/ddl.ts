@@ -33,7 +33,8 @@ CREATE TABLE IF NOT EXISTS assets.events
   metadata String,                          -- JSON as it was sent, digit for digit: JSONExtractInt(metadata, 'rows')
   event_time Nullable(DateTime64(9, 'UTC')),  -- when it happened, as the client said: from 1677 to 2262
   idempotency_key Nullable(String),
-  "from" String,                            -- of an event that came through a hub: ["<first source>",<seq there>]
+  origin String DEFAULT '',                 -- of an event that came through hubs: ["<first source>",<seq there>], if that is not "from"
+  "from" String,                            -- of an event that came through a hub: ["<source at the hub>",<seq there>]
   recorded Nullable(DateTime64(3, 'UTC')),  -- when the first source recorded it
   -- A start and each failure ask for the last event of a source. This reads a row of each part in place of the table.
   PROJECTION position (SELECT source, max(seq), argMax(id, seq) GROUP BY source)
@@ -54,6 +55,9 @@ SETTINGS
 const VIEW = `,
   -- A merge that joins rows makes the projection anew, as it has to fit the rows.
   deduplicate_merge_projection_mode = 'rebuild';
+
+-- For a table of version 0.3 or before.
+ALTER TABLE assets.events ADD COLUMN IF NOT EXISTS origin String DEFAULT '' AFTER idempotency_key;
 
 -- The last state of each asset. It needs no FINAL: a row that is there twice changes nothing in it.
 CREATE VIEW IF NOT EXISTS assets.latest AS

@@ -1,6 +1,7 @@
 /** The events that the page holds, as the lines that the service sent. */
 
 import { pageLimits } from '../../../config/limits.ts';
+import type { LineName } from '../../../event/event.ts';
 import { textPattern } from '../../../event/text-filter.ts';
 
 /** The members of a line that the list shows. Metadata is read from the line itself. */
@@ -13,8 +14,9 @@ export interface Shown {
   readonly passed?: boolean;
   readonly severity?: string;
   readonly description?: string;
-  /** The id of the journal that recorded the event first, and its seq there. */
-  readonly from?: readonly [id: string, seq: number];
+  /** Of an event of another journal, as in a line. */
+  readonly origin?: LineName;
+  readonly from?: LineName;
   readonly tags?: { readonly data_version?: string };
 }
 

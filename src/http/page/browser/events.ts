@@ -1,6 +1,7 @@
 /** The view of the events: a stream of new events, and older events when the user scrolls to them. */
 
 import { pageLimits } from '../../../config/limits.ts';
+import { deviceOf } from '../../../event/event.ts';
 import type { Address } from './address.ts';
 import { sleep } from './connection.ts';
 import { eventBadge, eventDetail } from './event-detail.ts';
@@ -350,7 +351,8 @@ export class EventsView implements View {
   }
 
   #cells(event: EventLine): Node[] {
-    const { time, asset_key, partition = '', from: [source = ''] = [], check_name, tags, description } = event.shown;
+    const { time, asset_key, partition = '', check_name, tags, description } = event.shown;
+    const source = deviceOf(event.shown) ?? '';
     const version = tags?.data_version === undefined ? undefined : `version ${tags.data_version}`;
     const says = [check_name, version, description, preview(event.line)].filter((one) => one !== undefined);
     return [
