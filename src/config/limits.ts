@@ -80,8 +80,8 @@ export const limits = {
   seenWriteMs: 10_000,
   /** Without an event for this long, a pipe asks its hub, which could not distinguish a silent device from a lost one otherwise. */
   forwardIdleMs: 600_000,
-  /** Parts of a source between which a repair of the hub lost events; the hub asks for these events again. */
-  forwardPartsMax: 8,
+  /** Parts of a journal that a hub has before events that it lacks, and ranges of events that are lost: others count as here. */
+  forwardPartsMax: 64,
   /** Requests of one source that wait at a hub for the request before, and bytes of all bodies that are not recorded yet. */
   forwardWaitingMax: 4,
   forwardHeldBytesMax: 8 * MIB,
@@ -89,12 +89,6 @@ export const limits = {
   forwardParsedBytesMax: 2 * MIB,
   /** Senders that work at a time, for the destinations of all journals together. */
   sendersMax: 64,
-  /** Journals that a hub names as reached by its events. */
-  forwardViaMax: 1_024,
-  /** Journals that the lines of a request came through, and that a hub stores for a source. */
-  forwardThroughMax: 32,
-  /** Interval at which a hub stores the journals that lines came through. */
-  hearMs: 1_000,
   /** Timeout of one request to a destination, and how long a stop waits for the one in flight. */
   forwardRequestMs: 30_000,
   forwardStopMs: 5_000,

@@ -145,7 +145,7 @@ async function couldBeAsked(disk: Disk, name: string, limits: Limits): Promise<b
   const { why, kind } = (await readPipeState(disk, name, limits)) ?? {};
   if (kind != null) return traitsOf[kind].truth === 'destination';
   if (why === 'cursor lost') return false;
-  return why === 'fork' || why === 'loop' ? true : undefined;
+  return why === 'fork' ? true : undefined;
 }
 
 /** @returns undefined if the kind is not known */

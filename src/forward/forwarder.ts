@@ -170,11 +170,6 @@ export class Forwarder {
     };
   }
 
-  /** The ids of the journals that the events of a journal go to, as far as its destinations have said: what a hub replies to its senders. */
-  viaOf(deployment: Deployment): readonly string[] {
-    return [...(this.#journalPipes.get(deployment)?.pipes.values() ?? [])].flatMap(({ sender }) => sender.via);
-  }
-
   /** Reads the file of destinations again, and lets pipes that wait or are stopped try, and idle ones ask, at once. Never rejects. */
   async reload(): Promise<void> {
     await this.#file?.reload();
@@ -304,7 +299,6 @@ export class Forwarder {
       deployment,
       disk: diskOf(deployment),
       source: () => hub().receiverOf(deployment).source(),
-      through: () => hub().receiverOf(deployment).through(),
       assets: assetsOf && (() => assetsOf(deployment)),
     };
     this.#journalPipes.set(

@@ -5,7 +5,7 @@
 
 import type { Disk, ReadableDisk } from '../journal/disk.ts';
 import { readSmall, replaceDurably } from '../journal/file-io.ts';
-import { createUuids, ID, ID_FORM } from '../journal/line/uuid.ts';
+import { createUuids, ID } from '../journal/line/uuid.ts';
 
 /** Name of the file with the id. */
 export const SOURCE_FILE = '.journal-id';
@@ -61,6 +61,9 @@ export async function readBegin(disk: ReadableDisk, source: string): Promise<num
   return id === source ? Number(seq) : 1;
 }
 
+/** An id of a journal, and the first line that it had under it. */
+export type Era = readonly [firstSeq: number, id: string];
+
 /** Name of the file with a first event and the id that it belongs to, `38 0193e0c2-…`. Under another id it says nothing. */
 const BEGIN_FILE = '.journal-begin';
 
@@ -70,26 +73,5 @@ const BEGIN_FILE = '.journal-begin';
  */
 export const KNOWN_PREFIX = '.forwarded-';
 
-/** By the id of a source: the journals that its lines came through, the source included. A source without such lines is absent. */
-export type Through = ReadonlyMap<string, readonly string[]>;
-
-/**
- * The journals that the events of a hub reach, its own first, as it said last: `forward-hub.via`. After a crash, events that were sent
- * might come back before the hub says that again.
- * @throws the error of a system call
- */
-export async function readVia(disk: ReadableDisk, name: string): Promise<readonly string[]> {
-  return `${await readSmall(disk, viaName(name), VIA_BYTES_MAX)}`.match(IDS) ?? [];
-}
-
-/** Replaces the file, durably. @throws the error of a system call */
-export function writeVia(disk: Disk, name: string, via: readonly string[]): Promise<void> {
-  return replaceDurably(disk, viaName(name), [Buffer.from(`${via.join('\n')}\n`)]);
-}
-
-const viaName = (name: string) => `forward-${name}.via`;
-const IDS = new RegExp(ID_FORM, 'g');
 const ID_BYTES = 36;
-/** More than the ids of `limits.forwardViaMax` journals have. */
-const VIA_BYTES_MAX = 65_536;
 const WAYS_OUT = 'restore it from a backup, or give the journal a new id with assetlog forward identity --new';

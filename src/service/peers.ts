@@ -29,8 +29,7 @@ export class Peers {
     const { retainBytes, retainDays, keepFree } = config;
     const removes = (retainBytes ?? retainDays ?? keepFree) !== undefined;
     this.#setup = setup;
-    const viaOf = (deployment: string | undefined) => this.#forwarding?.viaOf(deployment) ?? [];
-    this.hub = new Hub({ data: disk.folder, removes, openDisk, progress, limits, notices, viaOf });
+    this.hub = new Hub({ data: disk.folder, removes, openDisk, progress, limits, notices });
   }
 
   /** Without a destination in the configuration the code of forwarding is not loaded. A hub may also forward. */

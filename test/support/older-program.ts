@@ -43,5 +43,7 @@ function programOf(commit: string): OlderProgram {
 
 /** The last program whose lines end with the metadata. It has no batches and no idempotency keys. */
 export const beforeBatches = programOf('9005697fa8ad8ea43d3e595cf8b736648350c503');
+/** Its hubs know the journal before them only, and refuse what came through themselves. */
+export const release030 = programOf('7f057c02515b1988ddae29173755da224fb6b945');
 /** Its hubs ask each other which journals the events reach, and do not name the journals that lines came through. */
 export const release020 = programOf('2c545f7ab12f5be72547ac09ee5740c9ab311b04');

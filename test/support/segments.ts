@@ -51,8 +51,9 @@ export function makeLines(
   chain: ChainPosition = START,
   eventOf: (seq: number) => PlainEvent = plainEvent,
 ): { lines: Buffer[]; bytes: Buffer; chain: ChainPosition } {
-  const members = Array.from({ length: count }, (_, index) => encodeMembers(eventOf(chain.seq + index)));
-  const batch = encodeBatch(members, chain, new Date());
+  const events = Array.from({ length: count }, (_, index) => eventOf(chain.seq + index));
+  const ids = events.map(({ origin }) => origin?.id);
+  const batch = encodeBatch(events.map(encodeMembers), chain, new Date(), undefined, ids);
   return { lines: splitLines(batch.bytes), ...batch };
 }
 

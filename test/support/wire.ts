@@ -120,7 +120,7 @@ export function readFailure(body: string): Failed | undefined {
   if (error === undefined) return undefined;
   assert.match(error, /^.+$/, 'an error is one line');
   assert.match(requestId, /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/, body);
-  const { reason: _, seq: __, id: ___, via: ____, ...others } = more; // of a 409 of a hub
+  const { reason: _, seq: __, id: ___, ...others } = more; // of a 409 of a hub
   assert.deepEqual(others, {}, body);
   for (const { item, error: problem } of errors) assert.ok(item >= 1 && /^.+$/.test(problem), 'an item and its error'); // of a batch
   return { error, requestId };

@@ -3,7 +3,7 @@
 import { limits as standardLimits } from '../../src/config/limits.ts';
 import type { ForwardRequest } from '../../src/forward/hub/received.ts';
 import { Receiver } from '../../src/forward/hub/receiver.ts';
-import { SOURCE_FILE } from '../../src/forward/source.ts';
+import { type Era, SOURCE_FILE } from '../../src/forward/source.ts';
 import { batchItemReader } from '../../src/http/batch.ts';
 import { type Recorder, Refusal, type Reply } from '../../src/http/message.ts';
 import { Journal } from '../../src/journal/journal.ts';
@@ -21,7 +21,6 @@ export interface HubParts {
   readonly retain?: Retain;
   readonly segmentBytes?: number;
   readonly limits?: Partial<typeof standardLimits>;
-  readonly via?: readonly string[];
 }
 
 export const OWN = sourceOf(999);
@@ -35,14 +34,14 @@ export class TestHub {
   readonly recorder: Recorder;
 
   constructor(disk: SimulatedDisk, parts: HubParts = {}) {
-    const { retain = {}, segmentBytes = 64 * 1024, limits = {}, via = [] } = parts;
+    const { retain = {}, segmentBytes = 64 * 1024, limits = {} } = parts;
     this.disk = disk;
     if (!disk.names().includes(SOURCE_FILE)) disk.put(SOURCE_FILE, Buffer.from(`${OWN}\n`));
     const all = { ...standardLimits, ...limits } as typeof standardLimits;
     const notices = createNotices('info', false, (line) => this.notices.push(line), all);
     const progress = new OwnProgress();
     const options = { disk, limits: all, notices };
-    this.receiver = new Receiver({ ...options, readItem, progress: () => progress.of(disk.folder), via: () => via });
+    this.receiver = new Receiver({ ...options, readItem, progress: () => progress.of(disk.folder) });
     const followers = [progress.follow(disk.folder), this.receiver.reopen(Object.keys(retain).length > 0)];
     const journal = new Journal({ ...options, followers, retain, segmentBytes, onFailed: () => {} });
     this.journal = journal;
@@ -65,15 +64,21 @@ export class TestHub {
     sent: SentJournal,
     first: number,
     last: number,
-    headers: Pick<ForwardRequest, 'lost' | 'throughSources'> = {},
+    headers: Partial<Pick<ForwardRequest, 'lost' | 'eras' | 'begins' | 'after'>> = {},
   ): Promise<Said> {
     const { source } = sent;
-    const request = { source, firstSeq: first, ...headers, body: sent.bytes(first, last) };
+    const request = {
+      source,
+      eras: [[1, source] as const],
+      firstSeq: first,
+      ...headers,
+      body: sent.bytes(first, last),
+    };
     return saidBy(this.receiver.take(request, this.recorder));
   }
 
-  ask(source: string): Promise<Said> {
-    return saidBy(this.receiver.ask(source, this.recorder));
+  ask(source: string, eras: readonly Era[] = [[1, source]]): Promise<Said> {
+    return saidBy(this.receiver.ask(eras, this.recorder));
   }
 
   /** Records an event of the hub itself. */
@@ -102,14 +107,22 @@ async function saidBy(replied: Promise<Reply>): Promise<Said> {
   return { status: reply.status, ...JSON.parse(reply.body) };
 }
 
+interface RecordedLine {
+  readonly id: string;
+  readonly from?: readonly [string, number];
+  readonly origin?: readonly [string, number];
+}
+
+/** @returns the lines of a journal, in order */
+export function eventsOf(disk: SimulatedDisk): RecordedLine[] {
+  const { segments } = contentsOf(disk.names());
+  return segments.flatMap(({ name }) => disk.text(name).split('\n').slice(0, -1)).map((line) => JSON.parse(line));
+}
+
 /** @returns the seqs of each source, in the order of the hub's journal */
 export function forwardedIn(disk: SimulatedDisk): Map<string, number[]> {
   const found = new Map<string, number[]>();
-  for (const { name } of contentsOf(disk.names()).segments) {
-    for (const line of disk.text(name).split('\n').slice(0, -1)) {
-      const { from } = JSON.parse(line) as { from?: [string, number] };
-      if (from !== undefined) found.set(from[0], [...(found.get(from[0]) ?? []), from[1]]);
-    }
-  }
+  for (const { from } of eventsOf(disk))
+    if (from !== undefined) found.set(from[0], [...(found.get(from[0]) ?? []), from[1]]);
   return found;
 }

@@ -5,7 +5,6 @@ import type { Limits } from '../../config/limits.ts';
 import type { Line } from '../../journal/look/reading.ts';
 import type { Position, SeqRange } from '../position.ts';
 import type { Deployment, DestinationSettings } from '../settings.ts';
-import type { Through } from '../source.ts';
 
 /** Lines of one journal to send. */
 export interface Shipment {
@@ -39,7 +38,6 @@ export type StopKind =
   | 'turned away'
   | 'not set up'
   | 'fork'
-  | 'loop'
   | 'damage'
   | 'not understood'
   | 'cursor lost'
@@ -138,13 +136,6 @@ export interface Opening
   readonly sourceName?: string | undefined;
   /** That of the journal. */
   readonly deployment?: Deployment;
-  /** @returns what the lines of each source of the journal came through. @throws the error of a system call */
-  readonly through?: (() => Promise<Through>) | undefined;
-  /**
-   * Called with the ids of the journals that a hub said its events reach, whenever it answers and before the answer counts.
-   * @throws the error of a system call, after which the hub is asked again
-   */
-  readonly onVia?: (via: readonly string[]) => Promise<void>;
   /** That of `client/connection.ts` if it is absent. */
   readonly openClient?: OpenClient | undefined;
   readonly limits: Limits;

@@ -5,31 +5,27 @@
 
 import { gzipHeader, pack } from '../../client/packed.ts';
 import { crcBefore } from '../../journal/line/chain.ts';
-import { originAtEnd } from '../../journal/line/members.ts';
+import { hasSlot } from '../../journal/line/members.ts';
 import { hex } from '../../journal/line/record.ts';
 import { bytesOf, type Line, linesBefore } from '../../journal/look/reading.ts';
 import { type Position, START } from '../position.ts';
-import { isId, type Through } from '../source.ts';
-import { otherwise, positionOf, type Said } from './answers.ts';
+import { otherwise, positionOf, type Said, turnedAway } from './answers.ts';
 import type { AskableDestination, Asked, Opening, Sent, Shipment, Stopped } from './destination.ts';
 import { type Answer, HttpRequests } from './http.ts';
-
-interface HubSaid extends Position {
-  /** The journals that its events reach. */
-  readonly via: readonly string[];
-}
 
 type HubAnswer = Extract<Answer, { readonly kind: 'answer' }>;
 
 /** @returns a hub, not connected yet. @throws TypeError if `to` is no URL */
 export function openHub(opening: Opening): AskableDestination {
-  const { source, through, onVia, limits } = opening;
+  const { source, limits } = opening;
   const path = `/forward/${source}`;
   // A request that meets the end of an idle connection goes again, so that it may be kept long.
   const requests = new HttpRequests({ ...opening, keptMs: limits.forwardKeptMs });
   const size = new BodySize(limits.forwardBatchBytes);
   /** The hub unpacks bodies, as its last answer to `ask` says and nothing since then has shown otherwise. */
   let unpacks = false;
+  /** It takes lines with members that version 0.3 does not know. */
+  let takesSlot = false;
 
   async function ask(signal: AbortSignal): Promise<Asked> {
     const answer = asAgain(await requests.send({ method: 'GET', path, headers: {}, signal }));
@@ -38,23 +34,20 @@ export function openHub(opening: Opening): AskableDestination {
     if (status !== 200 || said === undefined || !('seq' in said)) {
       return NO_HUB.has(status) ? { kind: 'no hub' } : otherwise(answer);
     }
-    const at = readPosition(said, limits);
+    const at = readPosition(said);
     unpacks = said['gzip'] === true;
-    return at === undefined ? notUnderstood(reason) : ((await loopIn(at)) ?? { kind: 'at', seq: at.seq, id: at.id });
+    takesSlot = said['origins'] === true;
+    return at === undefined ? notUnderstood(reason) : { kind: 'at', ...at };
   }
 
   async function send(batch: Shipment, signal: AbortSignal): Promise<Sent> {
-    const { lines } = batch;
-    const ofSources = lines.some(sourceOf) ? await through?.() : undefined;
+    const lines = takesSlot
+      ? batch.lines
+      : linesBefore(batch.lines, ({ bytes, start, end }) => hasSlot(bytes, start, end));
+    if (lines.length === 0) return turnedAway(OLDER_HUB);
     for (;;) {
-      const fitting = firstOf(lines, size.bytes, limits.batchItemsMax);
-      const { chosen, names } = chooseWithNames(fitting, source, ofSources, limits.forwardThroughMax);
-      if (chosen.length === 0) return tooFar(lines[0]!, limits);
-      const headers = {
-        ...headersOf(batch, opening),
-        ...(names.length > 0 && { 'Assetlog-Through': names.join(', ') }),
-      };
-      const sent = await put(chosen, headers, signal);
+      const chosen = firstOf(lines, size.bytes, limits.batchItemsMax);
+      const sent = await put(chosen, headersOf(batch, opening), signal);
       if (sent !== undefined) return sent;
     }
   }
@@ -86,26 +79,6 @@ export function openHub(opening: Opening): AskableDestination {
       return judge(answer, lines);
     }
     return undefined;
-  }
-
-  async function judge(answer: HubAnswer, lines: readonly Line[]): Promise<Sent> {
-    const { status, said, reason } = answer;
-    if (said !== undefined) {
-      if ((status === 200 || status === 409) && 'seq' in said) {
-        const at = readPosition(said, limits);
-        if (at === undefined) return notUnderstood(reason);
-        return (await loopIn(at)) ?? (status === 200 ? recorded(at, lines) : conflict(said, reason));
-      }
-    }
-    return refusedBy(answer);
-  }
-
-  /** A hub names in `via` its own journal, and the journals that it forwards to. */
-  async function loopIn({ via }: HubSaid): Promise<Stopped | undefined> {
-    await onVia?.(via);
-    if (!via.includes(source)) return undefined;
-    const reason = 'forwards to this journal itself, so events would go round; give one of the two another destination';
-    return { kind: 'stopped', why: 'loop', reason };
   }
 
   return {
@@ -155,8 +128,17 @@ function headersOf({ lines, lost, after, lastSeq }: Shipment, { beginSeq = 1, so
   };
 }
 
+const OLDER_HUB = 'this hub is older than 0.4; upgrade it, then forwarding continues';
 /** Answers of servers that are no hub. The reference answers 200 with a page to every GET. */
 const NO_HUB: ReadonlySet<number> = new Set([200, 400, 404, 405]);
+
+function judge(answer: HubAnswer, lines: readonly Line[]): Sent {
+  const { status, said, reason } = answer;
+  if (said === undefined || !(status === 200 || status === 409) || !('seq' in said)) return refusedBy(answer);
+  const at = readPosition(said);
+  if (at === undefined) return notUnderstood(reason);
+  return status === 200 ? recorded(at, lines) : conflict(said, reason);
+}
 
 /** @returns what follows from an answer that names no position */
 function refusedBy(answer: HubAnswer): Sent {
@@ -176,10 +158,8 @@ function asAgain(answer: Answer): Exclude<Answer, { kind: 'unclear' }> {
 }
 
 /** @returns what a hub says; undefined if a member is not as it has to be, so that no text of a server is taken for an id */
-function readPosition({ seq, id, via = [] }: Said, { forwardViaMax }: Opening['limits']): HubSaid | undefined {
-  const at = seq === 0 && id === null ? START : positionOf({ seq, id });
-  if (at === undefined || !Array.isArray(via) || via.length > forwardViaMax || !via.every(isId)) return undefined;
-  return { ...at, via };
+function readPosition({ seq, id }: Said): Position | undefined {
+  return seq === 0 && id === null ? START : positionOf({ seq, id });
 }
 
 function notUnderstood(reason: string): Stopped {
@@ -196,42 +176,12 @@ function recorded({ seq, id }: Position, lines: readonly Line[]): Sent {
 
 function conflict(said: Said, reason: string): Sent {
   if (said['reason'] === 'fork') return fork(reason);
-  if (said['reason'] !== 'loop') return { kind: 'elsewhere', reason };
-  const what = 'to leave such events out, stop the service and run assetlog forward identity --new --seq N';
-  return { kind: 'stopped', why: 'loop', reason: `${reason}; ${what}` };
+  // A hub of 0.3 refuses what came through itself.
+  return said['reason'] === 'loop' ? turnedAway(`${reason}; ${OLDER_HUB}`) : { kind: 'elsewhere', reason };
 }
 
 function fork(reason: string): Stopped {
   return { kind: 'stopped', why: 'fork', reason };
-}
-
-function tooFar({ seq }: Line, { forwardThroughMax }: Opening['limits']): Stopped {
-  const reason = `event ${seq} came through ${forwardThroughMax} journals; forward it from one before this`;
-  return { kind: 'stopped', why: 'loop', reason };
-}
-
-/** @returns the id of the journal that a line comes from; undefined if it was recorded here first */
-function sourceOf({ bytes, start, end }: Line): string | undefined {
-  return originAtEnd(bytes, start, end)?.source;
-}
-
-/**
- * @param ownSource the id of the journal
- * @returns the first lines that came through at most `max` journals together, and these journals; none if they were recorded here first
- */
-function chooseWithNames(lines: readonly Line[], ownSource: string, through: Through | undefined, max: number) {
-  let names: ReadonlySet<string> = new Set();
-  const sources = new Set<string | undefined>([undefined]);
-  const chosen = linesBefore(lines, (line) => {
-    const source = sourceOf(line);
-    if (sources.has(source)) return false;
-    const all = new Set([...names, ownSource, ...(through?.get(source!) ?? [])]);
-    if (all.size > max) return true;
-    names = all;
-    sources.add(source);
-    return false;
-  });
-  return { chosen, names: [...names] };
 }
 
 function firstOf(lines: readonly Line[], bytesMax: number, linesMax: number): readonly Line[] {

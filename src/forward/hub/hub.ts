@@ -46,8 +46,6 @@ export interface HubOptions {
   readonly removes: boolean;
   /** Of all journals. */
   readonly progress: OwnProgress;
-  /** @returns the journals that the events of this one reach, as far as its destinations have said */
-  readonly viaOf: (deployment: Deployment) => readonly string[];
   readonly limits: Limits;
   readonly notices: Notices;
 }
@@ -137,20 +135,21 @@ export class Hub {
     return this.receiverOf(deployment).reopen(removes);
   }
 
-  #ask({ keyPath, query, body, tokenName }: HandlerRequest): LaterHandled {
+  #ask({ keyPath, query, head, body, tokenName }: HandlerRequest): LaterHandled {
     readQuery(query); // unused, but a malformed query is refused as in a report
     const { source } = readForwardPath(keyPath);
+    const { eras } = readForwardHeaders(source, head.fields.raw);
     if (body.length > 0) throw new Refusal(400, `a GET of this path has no body; ${sendWith}`);
     return {
       kind: 'later',
-      reply: (_ending, journal) => this.receiverOf(journal!.deployment).ask(source, journal!, { tokenName }),
+      reply: (_ending, journal) => this.receiverOf(journal!.deployment).ask(eras, journal!, { tokenName }),
     };
   }
 
   #take({ keyPath, query, head, body, tokenName }: HandlerRequest): LaterHandled {
     readQuery(query);
     const path = readForwardPath(keyPath);
-    const headers = readForwardHeaders(head.fields.raw, this.#options.limits);
+    const headers = readForwardHeaders(path.source, head.fields.raw);
     const reason = this.#refusal(body.length);
     if (reason !== undefined) throw unavailableRefusal(reason);
     const request = { ...path, ...headers, tokenName, body };
@@ -173,7 +172,7 @@ export class Hub {
   }
 
   receiverOf(deployment: Deployment): Receiver {
-    const { data, openDisk, progress, viaOf } = this.#options;
+    const { data, openDisk, progress } = this.#options;
     const folder = journalFolder(data, deployment);
     let receiver = this.#receivers.get(folder);
     if (receiver === undefined) {
@@ -182,7 +181,6 @@ export class Hub {
         readItem: this.#readItem,
         disk: openDisk(folder),
         progress: () => progress.ofOpen(folder),
-        via: () => viaOf(deployment),
       });
       this.#receivers.set(folder, receiver);
     }

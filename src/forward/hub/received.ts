@@ -21,15 +21,17 @@ import type { RouteDescription } from '../../http/router.ts';
 import { checkLine, crcBefore, type LineCheck } from '../../journal/line/chain.ts';
 import { metadataStart, readWritten, type WrittenLine } from '../../journal/line/members.ts';
 import type { ChainPosition } from '../../journal/line/record.ts';
-import { ORIGIN, originIn, slotMember } from '../../journal/line/slot.ts';
+import { ORIGIN, ORIGIN_MEMBER, originIn, slotMember } from '../../journal/line/slot.ts';
 import { ID_FORM } from '../../journal/line/uuid.ts';
 import type { SeqRange } from '../position.ts';
-import { isId } from '../source.ts';
+import { type Era, isId } from '../source.ts';
 
 /** Lines of a journal, and what their sender says of them; undefined for what it does not say. */
 export interface ForwardRequest extends SaidOfSource {
   /** The id of the journal that sends. */
   readonly source: string;
+  /** Its ids, this one last. */
+  readonly eras: readonly Era[];
   /** The seq of the first line; 0 in a path without one, which asks for the last event that is here. */
   readonly firstSeq: number;
   /** The crc of the line before the first one. */
@@ -40,8 +42,6 @@ export interface ForwardRequest extends SaidOfSource {
   readonly lost?: SeqRange | undefined;
   /** The first event of the journal under its id: the events before it were recorded under another one, and are not lost. */
   readonly begins?: number | undefined;
-  /** The journals that the lines came through. */
-  readonly throughSources?: readonly string[] | undefined;
   readonly body: Buffer;
 }
 
@@ -55,8 +55,7 @@ export interface SaidOfSource {
 
 /** An event of another journal, with its line there. */
 export interface ForwardedEvent extends Event {
-  /** `throughSource` is the id of the journal that the sender has the event from; undefined if the sender recorded it first. */
-  readonly origin: EventOrigin & { readonly throughSource: string | undefined };
+  readonly origin: EventOrigin;
 }
 
 /** How lines are sent, for an error. */
@@ -65,25 +64,25 @@ export const sendWith = 'send lines with PUT /forward/{source}/{first_seq}';
 /** @returns the description of `GET /forward/{source}` */
 export function describeAsk(): RouteDescription {
   const gzip = { type: 'boolean', description: 'Whether the body of a PUT can be packed with gzip.' };
+  const origins = { type: 'boolean', description: 'Whether lines can have members before `metadata`.' };
   return {
     summary: 'Ask how far this hub is with another journal',
-    parameters: [sourceInPath()],
-    content: { 'application/json': objectSchema(positionMembers(), { gzip }) },
+    parameters: [sourceInPath(), inBefore()],
+    content: { 'application/json': objectSchema(positionMembers(), { gzip, origins }) },
   };
 }
 
 /** @returns the description of `PUT /forward/{source}/{first_seq}` */
-export function describeForward({ batchItemsMax, forwardBodyBytesMax, forwardThroughMax }: Limits): RouteDescription {
+export function describeForward({ batchItemsMax, forwardBodyBytesMax }: Limits): RouteDescription {
   const firstSeq = pathParameter('first_seq', { type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER }, 7);
   const id = `^${ID_FORM}$`;
-  const sources = `^${ID_FORM}(?:, ${ID_FORM}){0,${forwardThroughMax - 1}}$`;
   const begins = 'The first event of the journal under its id; those before it are not lost.';
   const lines = `Lines of a journal as they are, with consecutive seqs: at most ${batchItemsMax} lines and ${forwardBodyBytesMax} bytes.`;
   return {
     summary: 'Forward events of another journal',
     description:
-      'Each event is recorded once, in the order of its journal: what is here already is not recorded again. All of a request ' +
-      'is recorded or nothing. A 409 says where to continue.',
+      'Each event is recorded once, whatever way it comes: what is here already is left out. All of a request is recorded or ' +
+      'nothing. A 409 says where to continue.',
     parameters: [
       sourceInPath(),
       firstSeq,
@@ -93,7 +92,7 @@ export function describeForward({ batchItemsMax, forwardBodyBytesMax, forwardThr
       inHeader('After', id, 'The id of the event before the first line.'),
       inHeader('Lost', '^[1-9][0-9]*-[1-9][0-9]*$', 'Seqs that the device no longer has, up to the first line.'),
       inHeader('Begins', SEQ.source, begins),
-      inHeader('Through', sources, 'The journals that the lines came through.'),
+      inBefore(),
       packedHeader,
     ],
     body: { schema: { type: 'string', description: lines } },
@@ -104,6 +103,10 @@ export function describeForward({ batchItemsMax, forwardBodyBytesMax, forwardThr
 
 function sourceInPath(): Schema {
   return pathParameter('source', { type: 'string', pattern: `^${ID_FORM}$` }, '0193e0c2-8d1f-7c5e-9a41-2b7f5d3c6e90');
+}
+
+function inBefore(): Schema {
+  return inHeader('Before', BEFORE.source, 'Earlier ids of the journal, each after its last line; the oldest first.');
 }
 
 function inHeader(name: string, pattern: string, description: string): Schema {
@@ -119,11 +122,6 @@ function positionMembers() {
       description: 'Of the last event that is here, in its own journal; 0 if there is none.',
     },
     id: orNull(TEXT),
-    via: {
-      type: 'array',
-      items: TEXT,
-      description: 'The journals that the events reach: this one, and those that it forwards to.',
-    },
   };
 }
 
@@ -141,12 +139,13 @@ export function readForwardPath(path = ''): Pick<ForwardRequest, 'source' | 'fir
 }
 
 /**
+ * @param source the id of the journal that sends
  * @param raw all headers: name, value, name, value …
  * @throws Refusal 400
  */
 export function readForwardHeaders(
+  source: string,
   raw: readonly string[],
-  { forwardThroughMax }: Limits,
 ): Omit<ForwardRequest, 'source' | 'firstSeq' | 'tokenName' | 'body'> {
   const sent = new Map<string, string[]>();
   for (let at = 0; at < raw.length; at += 2) {
@@ -161,15 +160,12 @@ export function readForwardHeaders(
     const problem = (text: string) => `${name} is ${text}; send ${wanted}, once`;
     throw quotingRefusal(400, shown(values.join(', ')), 'logged', problem);
   }
-  const readSources = (text: string) => {
-    const sources = text.split(', ', forwardThroughMax + 1);
-    return sources.length <= forwardThroughMax && sources.every(isId) ? sources : undefined;
-  };
+  const before = read('Assetlog-Before', 'a last line and the id up to there, such as 99 0193e0c2-…', readBefore);
   return {
+    eras: erasOf(before ?? [], source),
     crc: read('Assetlog-Crc', '8 hexadecimal digits in lower case', readCrc),
     lost: read('Assetlog-Lost', 'two seqs, such as 4-6', readLost),
     after: read('Assetlog-After', 'the id of an event, a UUID in lower case', (id) => (isId(id) ? id : undefined)),
-    throughSources: read('Assetlog-Through', `1 to ${forwardThroughMax} ids of journals, joined by ", "`, readSources),
     lastSeq: read('Assetlog-Last', 'a seq', readSeq),
     begins: read('Assetlog-Begins', 'a seq', readSeq),
     name: read('Assetlog-Name', `${SOURCE_NAME_WANTED}, percent-encoded`, readName),
@@ -183,6 +179,21 @@ function readCrc(text: string): number | undefined {
 function readLost(text: string): SeqRange | undefined {
   const [, first, last] = LOST.exec(text) ?? [];
   return first === undefined ? undefined : { first: Number(first), last: Number(last) };
+}
+
+/** @returns the last line of each earlier id, and the id; undefined unless the lines count up and are no two alike */
+function readBefore(text: string): readonly Era[] | undefined {
+  if (!BEFORE.test(text)) return undefined;
+  const ends = text.split(', ').map((one): Era => {
+    const [last, id] = one.split(' ');
+    return [Number(last), detach(id!)];
+  });
+  return ends.every(([last], at) => last > (ends[at - 1]?.[0] ?? 0) && Number.isSafeInteger(last)) ? ends : undefined;
+}
+
+/** @param ends as `readBefore` returns them */
+function erasOf(ends: readonly Era[], source: string): Era[] {
+  return [...ends.map(([, id]) => id), source].map((id, at) => [(ends[at - 1]?.[0] ?? 0) + 1, id]);
 }
 
 /** A larger seq cannot be compared: it is no number. */
@@ -203,7 +214,7 @@ function readName(text: string): string | undefined {
  * @throws Refusal 400 for the first line that is no line of a journal, does not continue the line before, or has no valid event
  */
 export function readForwarded(
-  { source, firstSeq, crc, body }: Pick<ForwardRequest, 'source' | 'firstSeq' | 'crc' | 'body'>,
+  { source, eras, firstSeq, crc, body }: Pick<ForwardRequest, 'source' | 'eras' | 'firstSeq' | 'crc' | 'body'>,
   readItem: ReadItem,
   limits: Limits,
 ): ForwardedEvent[] {
@@ -229,17 +240,12 @@ export function readForwarded(
     if (check.kind === 'bad') return refuse(check.problem);
     try {
       const line = readLine(json, start, end, readItem, limits);
-      const { id, recorded, through: throughSource, first, slot } = line;
+      const { recorded } = line;
       if (recorded !== time.json) time = { json: recorded, text: readTime(recorded) }; // the lines of a batch have the same time
-      const origin: ForwardedEvent['origin'] = {
-        source,
-        seq: chain.seq,
-        id,
-        recorded: time.text,
-        throughSource,
-        first,
-      };
-      events.push(forwardedEvent(line, origin, slot) as ForwardedEvent);
+      const { seq } = chain;
+      const first = firstName(line.name ?? [idAt(eras, seq), seq], source, seq);
+      const origin: EventOrigin = { source, seq, id: line.id, recorded: time.text, first };
+      events.push(forwardedEvent(line, origin, line.slot) as ForwardedEvent);
     } catch (error) {
       if (!(error instanceof ItemError || error instanceof Refusal)) throw error;
       refuse(error.message, loggedOf(error));
@@ -258,12 +264,22 @@ function checkNext(body: Buffer, start: number, end: number, chain: ChainPositio
   return first.kind === 'good' ? first : check;
 }
 
-interface ReadLine extends Pick<WrittenLine, 'id' | 'recorded' | 'through'>, Omit<Event, 'origin'>, Slot {}
+/** @returns the name of an event; undefined if it is the one that it has at its sender */
+function firstName(name: LineName, source: string, seq: number): LineName | undefined {
+  return name[0] === source && name[1] === seq ? undefined : name;
+}
+
+/** @returns the id of a journal when it recorded a line */
+function idAt(eras: readonly Era[], seq: number): string {
+  return (eras.findLast(([first]) => first <= seq) ?? eras[0]!)[1];
+}
+
+interface ReadLine extends Pick<WrittenLine, 'id' | 'recorded'>, Omit<Event, 'origin'>, Slot {}
 
 interface Slot {
-  /** The member `origin` of the line. */
-  readonly first: LineName | undefined;
-  /** The other members of its slot. */
+  /** The line that was reported; undefined if it is this one. */
+  readonly name: LineName | undefined;
+  /** The members of its slot but for `origin`. */
   readonly slot: string;
 }
 
@@ -272,12 +288,13 @@ function readLine(json: JsonBytes, start: number, end: number, readItem: ReadIte
   const line = json.text(start, end);
   const written = readWritten(line); // faster than to parse all members
   if (written !== undefined && isReportable(written, json, start, limits))
-    return { ...written, ...readSlot(written.slot) };
+    return { ...written, ...readSlot(written.slot, written.from) };
   const members = readItemText(line, json.limits);
   const id = readLineId(members.get('id')?.text);
   const recorded = (members.get('recorded') ?? members.get('time'))?.text ?? 'missing';
-  const [, through] = FROM.exec(members.get('from')?.text ?? '') ?? [];
-  return { id, recorded, through, ...readSlot(takeSlot(members)), ...readItem(members) };
+  const [, source, seq] = FROM.exec(members.get('from')?.text ?? '') ?? [];
+  const from: LineName | undefined = source === undefined ? undefined : [source, Number(seq)];
+  return { id, recorded, ...readSlot(takeSlot(members), from), ...readItem(members) };
 }
 
 /** Takes out the members that a slot can have, so that the others are refused like those of a report. */
@@ -294,12 +311,12 @@ function takeSlot(members: Members): string {
   return slot;
 }
 
-/** @param slot its texts have no quotes. @throws ItemError if it has another `origin` than one name of a line */
-function readSlot(slot: string): Slot {
-  if (!slot.includes(ORIGIN_MEMBER)) return { first: undefined, slot };
-  const first = originIn(slot);
+/** @param slot its texts have no quotes. @throws ItemError if it has another `origin` than one name of a line, or `from` is none */
+function readSlot(slot: string, from: LineName | undefined): Slot {
   const others = slot.replace(ORIGIN, '');
-  if (Number.isSafeInteger(first?.[1]) && !others.includes(ORIGIN_MEMBER)) return { first, slot: others };
+  const name = slot === '' ? from : (originIn(slot) ?? from);
+  const isLine = name === undefined || (Number.isSafeInteger(name[1]) && name[1] > 0);
+  if (isLine && !others.includes(ORIGIN_MEMBER)) return { name, slot: others };
   throw new ItemError('its origin is not the id of one journal and a seq in it, such as ["0193e0c2-…",7]');
 }
 
@@ -342,6 +359,6 @@ const ADDED_BYTES_MAX = 512;
 const CRC = /^[0-9a-f]{8}$/;
 const LOST = /^([1-9][0-9]{0,15})-([1-9][0-9]{0,15})$/;
 const SEQ = /^[1-9][0-9]{0,15}$/;
-const FROM = new RegExp(`^\\["(${ID_FORM})",`);
-const ORIGIN_MEMBER = ',"origin":';
+const FROM = new RegExp(`^\\["(${ID_FORM})",([0-9]+)\\]$`);
+const BEFORE = new RegExp(`^[1-9][0-9]{0,15} ${ID_FORM}(?:, [1-9][0-9]{0,15} ${ID_FORM}){0,7}$`);
 const TIME_CHARACTERS = '2026-11-20T15:19:45.266Z'.length;

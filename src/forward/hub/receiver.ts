@@ -4,31 +4,22 @@ import { once } from 'node:events';
 import { detach } from '../../config/memory.ts';
 import type { RecordResult } from '../../event/record-result.ts';
 import type { ReadItem } from '../../http/batch.ts';
-import {
-  type BodyReply,
-  type ErrorReply,
-  type Recorder,
-  type Reply,
-  unavailable,
-  unavailableRefusal,
-} from '../../http/message.ts';
+import { type ErrorReply, type Recorder, type Reply, unavailable, unavailableRefusal } from '../../http/message.ts';
 import type { Follower } from '../../journal/follower.ts';
 import { Mutex } from '../../waiting/mutex.ts';
-import { type Position, START } from '../position.ts';
-import { openSource, type Through } from '../source.ts';
+import type { Position } from '../position.ts';
+import { type Era, openSource } from '../source.ts';
 import { Budget } from './budget.ts';
 import { type ForwardedEvent, type ForwardRequest, readForwarded, type SaidOfSource } from './received.ts';
 import { Sightings } from './sightings.ts';
 import type { Snapshot } from './snapshot.ts';
 import { Sources, type SourcesOptions } from './sources.ts';
-import { addThrough } from './through.ts';
-import { advance, decide, type Watermark } from './watermark.ts';
+import { JournalTurns } from './turns.ts';
+import { decide, NOTHING, nameOf, type Own, type Taken, type Watermark, watermarkOf } from './watermark.ts';
 
 export interface ReceiverOptions extends SourcesOptions {
   /** For the limits of the service. */
   readonly readItem: ReadItem;
-  /** @returns the journals that the events of this one reach, as far as its destinations have said */
-  readonly via: () => readonly string[];
 }
 
 /** The receiving side of one journal. */
@@ -40,15 +31,17 @@ export class Receiver {
   readonly #options: ReceiverOptions;
   /** By source: its requests, which are handled one after the other. */
   readonly #queues = new Map<string, Mutex>();
+  /** Of the journals whose events are in a request. */
+  readonly #turns = new JournalTurns();
   /** For the bodies that are parsed and not recorded yet. */
   readonly #parsing: Budget;
-  /** The id of the journal, empty before `#load`. A source hears it before it sends its first event. */
-  #source = '';
+  /** The ids of the journal, empty before `#load`. */
+  #eras: readonly Era[] = [];
   /** For the file with the id. */
   readonly #mutex = new Mutex();
   /** Whether it was logged that there are nearly as many sources as the limit allows. */
   #hasWarned = false;
-  /** Requests of new sources that are being recorded. */
+  /** Journals that are not known yet, in requests that are being recorded. */
   #newcomers = 0;
   /** See `#closed`: the seq of the last call, and the call that waits. */
   #closedSeq = 0;
@@ -101,39 +94,49 @@ export class Receiver {
     return this.#mutex.run(() => openSource(this.#options.disk));
   }
 
-  /** @throws Error if the journal is not open, or the error of a system call */
-  async through(): Promise<Through> {
-    return (await this.#load()).through;
-  }
-
-  /** @returns the last event of a source that is here: `{"seq":7,"id":"…","via":[]}`. @throws Refusal 503 */
-  async ask(source: string, journal: Recorder, said: SaidOfSource = {}): Promise<Reply> {
+  /**
+   * @param eras of the source, which is the last of them
+   * @returns the last event of a source that is here: `{"seq":7,"id":"…","gzip":true,"origins":true}`
+   * @throws Refusal 403 or 503
+   */
+  async ask(eras: readonly Era[], journal: Recorder, said: SaidOfSource = {}): Promise<Reply> {
     const { sources } = await this.#ready(journal);
+    const [, source] = eras.at(-1)!;
+    if (source === this.#eras.at(-1)![1]) return TO_ITSELF;
     if (sources.has(source)) this.sightings.add(source, said);
-    const body = JSON.stringify({ ...this.#position(sources.get(source)), gzip: true });
-    return { kind: 'body', status: 200, body };
+    const { seq, id } = watermarkOf(sources, await this.#own(), eras) ?? NOTHING;
+    return { kind: 'body', status: 200, body: JSON.stringify({ seq, id, gzip: true, origins: true }) };
   }
 
-  /** Records the events of a request that are not here yet. @returns 200, 409, 413 or 503. @throws Refusal 400 or 503 */
+  /** Records the events of a request that are not here yet. @returns 200, 403, 409, 413 or 503. @throws Refusal 400 or 503 */
   async take(request: ForwardRequest, journal: Recorder): Promise<Reply> {
     const { limits, readItem } = this.#options;
-    const { source, body } = request;
+    const { source, eras, body } = request;
     if ((this.#queues.get(source)?.size ?? 0) > limits.forwardWaitingMax) {
       return unavailable('requests of this journal wait for earlier ones; wait for their replies');
     }
-    const next = async () => this.#takeNext(request, readForwarded(request, readItem, limits), journal);
-    return this.#inTurn(source, () => this.#parsing.run(body.length, next));
+    return this.#inTurn(source, () =>
+      this.#parsing.run(body.length, async () => {
+        const events = readForwarded(request, readItem, limits);
+        const journals = new Set([...eras.map(([, id]) => id), ...events.map((event) => nameOf(event)[0])]);
+        return this.#turns.run(journals, () => this.#takeNext(request, events, journal));
+      }),
+    );
   }
 
-  /** Forgets a source, durably and between its requests. @returns whether it was known. @throws Error like `through` */
+  /**
+   * Forgets a source, durably and between the requests with events of it.
+   * @returns whether it was known. @throws Error if the journal is not open, or the error of a system call
+   */
   async forget(source: string): Promise<boolean> {
     await this.#load();
-    return this.#inTurn(source, async () => {
+    const task = async () => {
       const durable = await this.#options.progress().durable();
       const isForgotten = durable.kind === 'before' && (await this.sources.remove(source, durable.seq - 1));
       if (isForgotten) await this.sightings.remove(source);
       return isForgotten;
-    });
+    };
+    return this.#inTurn(source, () => this.#turns.run(new Set([source]), task));
   }
 
   /** Runs a task after the earlier tasks of the same source. */
@@ -149,78 +152,105 @@ export class Receiver {
 
   async #takeNext(request: ForwardRequest, events: readonly ForwardedEvent[], journal: Recorder): Promise<Reply> {
     const { source, firstSeq } = request;
+    const { limits, notices } = this.#options;
     let known: Snapshot;
+    let own: Own;
     let refusal: string | undefined;
     do {
       known = await this.#ready(journal);
       refusal = journal.refusal(0);
       // Opens a journal that was closed or has failed since: its lines are read before anything is decided.
       journal.begin();
+      own = await this.#own();
     } while (this.sources.loaded !== known);
-    const mark = known.sources.get(source);
-    if (mark !== undefined) this.sightings.add(source, request);
-    const via = this.#via;
-    if (via.has(source)) return this.#conflict('loop', this.#explainLoop(firstSeq, source), mark);
-    const fresh = decide(mark, request, events);
-    if (typeof fresh === 'string') return this.#conflict(fresh, explain(fresh, firstSeq, mark), mark);
-    const { seq, id } = events.at(-1)!.origin;
-    const next = advance(mark, { seq, id: detach(id) });
-    if (fresh.length === 0) {
-      known.sources.set(source, next); // the events that were missing before these are lost for good
-      return this.#at(next);
+    const { sources } = known;
+    if (sources.has(source)) this.sightings.add(source, request);
+    const decision = decide({ marks: sources, own, partsMax: limits.forwardPartsMax }, request, events);
+    if (decision.kind === 'self') return TO_ITSELF;
+    if (decision.kind === 'restored') {
+      const [, seq] = decision.name;
+      const reason =
+        'this folder was restored or copied, and others have later events of it; run assetlog forward identity --new';
+      notices.rated.error(reason, { seq, last_seq: own.lastSeq, source });
+      return unavailable(reason);
     }
-    const back = request.throughSources?.find((one) => via.has(one));
-    const wayOf = ({ origin }: ForwardedEvent) => back ?? origin.throughSource ?? '';
-    const looped = fresh.find((event) => via.has(wayOf(event)));
-    if (looped !== undefined) return this.#conflict('loop', this.#explainLoop(looped.origin.seq, wayOf(looped)), mark);
-    if (refusal !== undefined) return unavailable(refusal); // and `begin` might have opened nothing
-    const { forwardSourcesMax: sourcesMax, forwardThroughMax } = this.#options.limits;
-    const most = Math.max(known.sources.size + this.#newcomers, this.sources.throughBeside(source));
-    if (mark === undefined && most >= sourcesMax) {
+    if (decision.kind !== 'taken') {
+      const { kind: why, at } = decision;
+      return conflict(why, at, explain(why, firstSeq, at));
+    }
+    const others = [...decision.marks.keys()].filter((id) => !sources.has(id)).length;
+    const { forwardSourcesMax: sourcesMax } = limits;
+    if (others > 0 && sources.size + this.#newcomers + others > sourcesMax) {
       return unavailable(`this hub has events of ${sourcesMax} journals and takes no further one`);
     }
-    const through = addThrough(known.through.get(source), request, events, forwardThroughMax);
-    if (through === undefined) return this.#record(request, fresh, next, known, journal);
-    const isDurable = await this.sources.hear(source, through).catch(this.#refuse);
-    if (!isDurable) return unavailable('what lines came through is written once a second; send these again');
-    return this.#takeNext(request, events, journal); // the journal might have been closed by now
+    if (decision.fresh.length > 0 && refusal !== undefined) return unavailable(refusal); // and `begin` might have opened nothing
+    this.#newcomers += others;
+    const failure = await this.#record(decision, known, journal).finally(() => {
+      this.#newcomers -= others;
+    });
+    if (failure !== undefined) return failure;
+    this.#note(request, decision, others > 0);
+    if (others > 0) this.#warnIfFull(known);
+    const { seq, id } = decision.marks.get(source)!;
+    return { kind: 'body', status: 200, body: JSON.stringify({ seq, id }) };
   }
 
-  /** @param next the watermark after the events */
-  async #record(
-    request: ForwardRequest,
-    events: readonly ForwardedEvent[],
-    next: Watermark,
-    known: Snapshot,
-    journal: Recorder,
-  ): Promise<Reply> {
-    const { source, firstSeq, begins = 1 } = request;
-    const mark = known.sources.get(source);
-    const isNew = mark === undefined;
-    const first = Math.max((mark?.seq ?? 0) + 1, begins);
-    const lost = Math.max(0, firstSeq - first);
-    if (lost > 0) {
-      const message = 'a source has lost events, and its later ones are recorded';
-      this.#options.notices.rated.warn(message, { source, first, last: firstSeq - 1 });
+  /** Records the events, if there are any, and then sets the watermarks. @returns the reply if they cannot be recorded */
+  async #record({ fresh, marks }: Taken, known: Snapshot, journal: Recorder): Promise<ErrorReply | undefined> {
+    const setMarks = () => {
+      if (this.sources.loaded !== known) return; // it was opened again, and its lines are read later
+      for (const [id, mark] of marks) known.sources.set(detach(id), detached(mark));
+    };
+    if (fresh.length === 0) {
+      setMarks();
+      return undefined;
     }
-    if (isNew) this.#newcomers += 1;
     const recorded = new Promise<RecordResult>((resolve) => {
       const done = (result: RecordResult) => {
-        // At once: the next call of the journal might be that its file is closed. If it was opened again, its lines are read later.
-        if (result.kind === 'recorded' && this.sources.loaded === known) known.sources.set(source, next);
+        // At once: the next call of the journal might be that its file is closed.
+        if (result.kind === 'recorded') setMarks();
         resolve(result);
       };
-      journal.append(events, done, 'refuse all');
+      journal.append(fresh, done, 'refuse all');
     });
     const result = await this.sources.waitFor(recorded);
-    if (isNew) this.#newcomers -= 1;
+    if (result.kind === 'recorded') return undefined;
     if (result.kind === 'too large') return { kind: 'error', status: 413, error: result.reason };
-    if (result.kind !== 'recorded')
-      return unavailable(result.kind === 'refused' ? result.reason : 'keys are not looked up here');
-    this.lostEvents += lost;
-    if (isNew) this.#warnIfFull(known);
-    if (isNew || lost > 0) this.sightings.add(source, request, lost);
-    return this.#at(next);
+    return unavailable(result.kind === 'refused' ? result.reason : 'keys are not looked up here');
+  }
+
+  /** Notes what a request said that was carried out. @param isNew whether a journal was not known before */
+  #note(request: ForwardRequest, { lost, other, dropped, marks }: Taken, isNew: boolean): void {
+    const { source } = request;
+    const { rated } = this.#options.notices;
+    const [first] = lost;
+    const count = lost.reduce((sum, range) => sum + range.last + 1 - range.first, 0);
+    if (first !== undefined) {
+      const message = 'a source has lost events, and its later ones are recorded';
+      rated.warn(message, { source, first: first.first, last: lost.at(-1)!.last });
+    }
+    if (other !== undefined) {
+      const [journal, seq] = other.name;
+      const message = 'an event is here with another id; run forward identity --new at its journal';
+      rated.warn(message, { source, journal, seq, id: other.id, here: other.here });
+    }
+    for (const { journal, range, counts } of dropped) {
+      rated.warn('a journal has too many gaps: missing events count as lost, or as here', {
+        journal,
+        ...range,
+        counts,
+      });
+    }
+    this.lostEvents += count;
+    if (isNew || count > 0) this.sightings.add(source, request, count);
+    for (const journal of marks.keys()) if (journal !== source) this.sightings.brought(journal, source);
+  }
+
+  /** @throws Refusal 503 if the journal is being opened */
+  async #own(): Promise<Own> {
+    const durable = await this.#options.progress().durable();
+    if (durable.kind !== 'before') throw unavailableRefusal('the journal is being opened');
+    return { eras: this.#eras, losses: this.sources.losses, lastSeq: durable.seq - 1 };
   }
 
   /**
@@ -253,7 +283,7 @@ export class Receiver {
   async #load(): Promise<Snapshot> {
     const { disk, notices } = this.#options;
     if (this.sources.loaded !== undefined) return this.sources.loaded;
-    this.#source = await this.source();
+    this.#eras = [[1, await this.source()]];
     await this.sightings.load().catch(({ message }: Error) => {
       notices.warn('what the devices said of themselves cannot be read', { folder: disk.folder, reason: message });
     });
@@ -282,32 +312,27 @@ export class Receiver {
     const message = 'soon no further journal is taken; assetlog sources forget ID makes space';
     notices.warn(message, { folder: disk.folder, journals: sources.size, most });
   }
-
-  /** The journals that the events reach, this one first. */
-  get #via(): ReadonlySet<string> {
-    return new Set([this.#source, ...this.#options.via()]);
-  }
-
-  #at(mark: Watermark | undefined): BodyReply {
-    return { kind: 'body', status: 200, body: JSON.stringify(this.#position(mark)) };
-  }
-
-  #conflict(reason: 'fork' | 'gap' | 'loop', error: string, mark: Watermark | undefined): ErrorReply {
-    return { kind: 'error', status: 409, error, members: { reason, ...this.#position(mark) } };
-  }
-
-  #position({ seq, id }: Position = START): Readonly<Record<string, unknown>> {
-    return { seq, id, via: [...this.#via] };
-  }
-
-  #explainLoop(seq: number, source: string): string {
-    const way =
-      source === this.#source ? 'was here before' : `came through the journal ${source}, which this hub forwards to`;
-    return `event ${seq} of this journal ${way}: it would be here twice`;
-  }
 }
 
-function explain(kind: 'fork' | 'gap', firstSeq: number, { seq, id }: Position = START): string {
+/** A copy of the folder gets the same. */
+const TO_ITSELF: ErrorReply = {
+  kind: 'error',
+  status: 403,
+  error:
+    'this is the journal of the hub itself; forward it elsewhere, or give a copy a new id with forward identity --new',
+};
+
+function conflict(reason: 'fork' | 'gap', { seq, id }: Position, error: string): ErrorReply {
+  return { kind: 'error', status: 409, error, members: { reason, seq, id } };
+}
+
+/** The ids are parts of a body, which they would keep in memory. */
+function detached({ seq, id, lost, ahead }: Watermark): Watermark {
+  const own = (text: string | null) => text && detach(text);
+  return { seq, id: own(id), lost, ahead: ahead.map((part) => ({ ...part, id: own(part.id) })) };
+}
+
+function explain(kind: 'fork' | 'gap', firstSeq: number, { seq, id }: Position): string {
   if (kind === 'fork') return `event ${seq} of this journal is here with the id ${id}, and the request has another one`;
   const next = seq + 1;
   return `the next event that this hub needs of this journal is ${next}, and the request begins with ${firstSeq}; send from ${next}, or say which are lost with Assetlog-Lost: ${next}-${firstSeq - 1}`;

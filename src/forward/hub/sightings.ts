@@ -28,6 +28,8 @@ interface Sighting {
   lastSeq?: number | undefined;
   /** When the last request arrived, in ms since 1970; 0 if that is not known. */
   seenMs: number;
+  /** The journal that brought its last event; undefined if it sent that itself. */
+  through?: string | undefined;
   /** Number of events reported as lost. */
   lost: number;
   /** Number of sources that were known before this one. */
@@ -60,11 +62,13 @@ export class Sightings {
    * Keeps only sources with events, and adds missing ones: a crash might have come before their requests were written. Then the time of
    * the last event counts.
    */
-  complete({ sources, times }: Pick<Snapshot, 'sources' | 'times'>): ReadonlyMap<string, Readonly<Sighting>> {
+  complete({ sources, newest }: Pick<Snapshot, 'sources' | 'newest'>): ReadonlyMap<string, Readonly<Sighting>> {
     if (this.#known !== undefined && this.#completed === sources) return this.#known;
     const found = Array.from(sources.keys(), (source) => {
       const said = this.#known?.get(source) ?? { seenMs: 0, lost: 0 };
-      return { source, said: { ...said, seenMs: Math.max(said.seenMs, Date.parse(times.get(source) ?? '1970')) } };
+      const { time, through } = newest.get(source) ?? { time: '1970', through: (said as Sighting).through };
+      const sentMs = through === undefined ? Date.parse(time) : 0;
+      return { source, said: { ...said, through, seenMs: Math.max(said.seenMs, sentMs) } };
     }).sort((one, other) => one.said.seenMs - other.said.seenMs);
     const known = new Map(found.map(({ source, said }, number) => [source, { ...said, number }]));
     this.#count = known.size;
@@ -91,13 +95,16 @@ export class Sightings {
   *list(
     snapshot: Snapshot,
     deployment: string | undefined,
-    { silentMs = Number.NEGATIVE_INFINITY, after, limit = Number.POSITIVE_INFINITY }: SourceQuery,
+    { silentMs, after, limit = Number.POSITIVE_INFINITY }: SourceQuery,
   ): Generator<SourceState> {
-    const untilMs = Date.now() - silentMs;
+    const untilMs = Date.now() - (silentMs ?? Number.NEGATIVE_INFINITY);
     let left = limit;
-    for (const [source, { name, tokenName, lastSeq, seenMs, lost }] of this.#allAfter(after, this.complete(snapshot))) {
+    for (const [source, { name, tokenName, lastSeq, seenMs, lost, through }] of this.#allAfter(
+      after,
+      this.complete(snapshot),
+    )) {
       const mark = snapshot.sources.get(source);
-      if (mark === undefined || seenMs > untilMs) continue;
+      if (mark === undefined || seenMs > untilMs || (silentMs !== undefined && through !== undefined)) continue;
       yield {
         id: source,
         name: name ?? null,
@@ -155,17 +162,32 @@ export class Sightings {
 
   /** Notes a request of a source, after `load`. @param lost number of events that the request reports as lost */
   add(source: string, { name, tokenName, lastSeq }: SaidOfSource, lost = 0): void {
-    const all = this.#known;
-    if (all === undefined) return;
-    const known = all.get(source) ?? { seenMs: 0, lost: 0, number: this.#count++ };
-    all.delete(source);
-    all.set(source, known); // at the end
+    const known = this.#of(source);
+    if (known === undefined) return;
+    this.#known!.delete(source);
+    this.#known!.set(source, known); // at the end
+    known.through = undefined;
     known.name = name ?? known.name;
     known.tokenName = tokenName?.slice(0, NAME_CHARACTERS_MAX) ?? known.tokenName;
     known.lastSeq = lastSeq ?? known.lastSeq;
     known.seenMs = Date.now();
     known.lost += lost;
+  }
+
+  /** Notes which journal brought events of another one. */
+  brought(source: string, through: string): void {
+    const known = this.#of(source);
+    if (known !== undefined) known.through = through;
+  }
+
+  /** @returns what is known of a source, which is about to change; undefined before `load` */
+  #of(source: string): Sighting | undefined {
+    const all = this.#known;
+    if (all === undefined) return undefined;
+    const known = all.get(source) ?? { seenMs: 0, lost: 0, number: this.#count++ };
+    all.set(source, known);
     this.#timer ??= setTimeout(() => void this.write(), this.#options.limits.seenWriteMs).unref();
+    return known;
   }
 
   /** Forgets a source, also in the file. Never rejects. */

@@ -1,21 +1,20 @@
 /**
- * The watermarks of one journal of a hub: of each source the last event that is recorded here. They follow from the lines of the
- * journal itself, so they always agree with it. The first request reads them, from the snapshot and from the lines after it. Only
- * the snapshot has the journals that the lines of a source came through.
+ * The watermarks of one journal of a hub: which events of each other journal are recorded here. They follow from the lines of the journal
+ * itself, so they always agree with it. The first request reads them, from the snapshot and from the lines after it.
  */
 
 import type { Limits } from '../../config/limits.ts';
-import { detach } from '../../config/memory.ts';
 import { type Disk, SyncError } from '../../journal/disk.ts';
-import { originAtEnd, timeOf } from '../../journal/line/members.ts';
+import { fromOf, originOf, timeOf } from '../../journal/line/members.ts';
 import { readJournal } from '../../journal/look/reader.ts';
 import type { Line } from '../../journal/look/reading.ts';
 import type { Progress } from '../../journal/progress.ts';
 import { contentsOf } from '../../journal/segments.ts';
 import { type Notices, oncePerName } from '../../telemetry/log.ts';
 import { Mutex } from '../../waiting/mutex.ts';
+import type { SeqRange } from '../position.ts';
 import { createSnapshot, readSnapshot, type Snapshot, writeSnapshot } from './snapshot.ts';
-import { addLine, type Watermark } from './watermark.ts';
+import { addLine, bounded, type Watermark } from './watermark.ts';
 
 export interface SourcesOptions {
   /** The folder of the journal. */
@@ -36,6 +35,8 @@ interface Opening {
   loaded?: Snapshot;
   /** The lines that `view` has read. */
   viewed?: Snapshot;
+  /** Of the lines of the journal. */
+  losses?: readonly SeqRange[];
 }
 
 /** The watermarks of one journal, by source. */
@@ -47,10 +48,6 @@ export class Sources {
   readonly #writes = new Mutex();
   /** Records that started while the watermarks were loaded, and might still become durable. */
   readonly #recording = new Set<Promise<unknown>>();
-  /** See `hear`: what the next write stores, that write if it is due, and when it may start. */
-  #heard = new Map<string, readonly string[]>();
-  #hearing: Promise<boolean> | undefined;
-  #hearsMs = 0;
 
   constructor(options: SourcesOptions) {
     this.#options = options;
@@ -62,9 +59,9 @@ export class Sources {
     return this.#opening.loaded;
   }
 
-  /** @returns the number of sources in `Snapshot.through`, with those that wait for the next write, without this source if it waits */
-  throughBeside(source: string): number {
-    return (this.loaded?.through.size ?? 0) + this.#heard.size - Number(this.#heard.has(source));
+  /** The lines of the journal that a repair has lost, since `load`. */
+  get losses(): readonly SeqRange[] {
+    return this.#opening.losses ?? [];
   }
 
   /** Call before the journal is opened, also if another one takes its place. */
@@ -94,9 +91,9 @@ export class Sources {
       const durable = await this.#options.progress().durable();
       if (durable.kind !== 'before') throw new Error('the journal is not open');
       const lastSeq = durable.seq - 1;
+      opening.losses = contentsOf(await this.#options.disk.list()).lost;
       const found = await this.#readFile();
       const known = await this.#read(opening, found, lastSeq);
-      this.#reportLost(known.sources);
       if (known === found) opening.writtenSeq = known.seq;
       else await this.#write(opening, known, lastSeq);
       opening.loaded = known;
@@ -141,32 +138,6 @@ export class Sources {
       opening.writtenSeq = seq;
       return known.sources.delete(source);
     });
-  }
-
-  /**
-   * Stores the journals that the lines of a source came through, durably: they must outlive a crash after its next lines. All calls
-   * within `limits.hearMs` are one write, of the whole file.
-   * @returns false if the next write stores them
-   * @throws the error of a system call, after which they are not known
-   */
-  hear(source: string, through: readonly string[]): Promise<boolean> {
-    this.#heard.set(source, through.map(detach));
-    if (this.#hearing === undefined && performance.now() < this.#hearsMs) return Promise.resolve(false);
-    this.#hearing ??= this.#writes.run(() => this.#writeHeard());
-    return this.#hearing;
-  }
-
-  async #writeHeard(): Promise<true> {
-    const { loaded, writtenSeq } = this.#opening;
-    const heard = this.#heard;
-    this.#heard = new Map();
-    this.#hearing = undefined;
-    this.#hearsMs = performance.now() + this.#options.limits.hearMs;
-    if (loaded === undefined) return true; // the caller loads it again, and finds them missing
-    const through = new Map([...loaded.through, ...heard]);
-    await writeSnapshot(this.#options.disk, { ...loaded, through, seq: writtenSeq });
-    for (const [source, sources] of heard) loaded.through.set(source, sources);
-    return true;
   }
 
   /**
@@ -224,31 +195,31 @@ export class Sources {
     const { disk, limits, notices } = this.#options;
     const whole = typeof found === 'object' ? found : undefined;
     const isValid = whole !== undefined && whole.seq <= Math.max(lastSeq, writtenSeq); // not ahead of the journal
-    const known = isValid ? whole : createSnapshot(whole?.through);
-    const { seq, sources, times } = known;
+    const known = isValid ? whole : createSnapshot();
+    const { seq, sources, newest } = known;
     if (seq >= lastSeq) return known;
     const problem =
       typeof found === 'object' ? `it is of seq ${found.seq}, and the journal ends with ${lastSeq}` : `it is ${found}`;
     const message = 'what is here of other journals is read from the whole journal, not from forward-sources.json';
     const report = () => notices.warn(message, { folder: disk.folder, problem });
     if (!isValid && found !== 'absent') report();
-    const losses = contentsOf(await disk.list()).lost;
-    let [loss, lostSeq] = [0, 0];
-    /** The own seq of the last line of each source. */
-    const lineSeqs = new Map<string, number>();
+    const { lost, removedLast } = contentsOf(await disk.list());
+    const isFirst = seq < removedLast;
+    const bound = (mark: Watermark) => bounded(mark, limits.forwardPartsMax, () => {});
+    let [loss, isAfterLoss] = [0, false];
     for await (const page of this.#linesBetween(seq, lastSeq)) {
-      for (const line of page) {
-        for (; loss < losses.length && losses[loss]!.first <= line.seq; loss += 1) lostSeq = losses[loss]!.last;
-        const origin = originAtEnd(line.bytes, line.start, line.end);
-        if (origin === undefined) continue;
-        const { source } = origin;
-        const isAfterLoss = lostSeq > (lineSeqs.get(source) ?? seq);
-        const position = { seq: origin.seq, id: line.event.id };
-        sources.set(source, addLine(sources.get(source), position, isAfterLoss, limits.forwardPartsMax));
-        lineSeqs.set(source, line.seq);
-        times.set(source, timeOf(line.bytes, line.start, line.seq));
+      for (const { bytes, start, end, seq: own, event } of page) {
+        for (; loss < lost.length && lost[loss]!.first <= own; loss += 1) isAfterLoss ||= lost[loss]!.last > seq;
+        const from = fromOf(bytes, start, end);
+        if (from === undefined) continue;
+        const origin = originOf(bytes, start, end, from);
+        addLine(sources, { from, origin, id: event.id }, { isAfterLoss, isFirst, bound });
+        const time = timeOf(bytes, start, own);
+        newest.set(origin[0], { time, through: from[0] });
+        newest.set(from[0], { time, through: undefined });
       }
     }
+    if (isAfterLoss) this.#reportLost(sources);
     if (found === 'absent' && sources.size > 0) report(); // most journals without the file receive no events
     return known;
   }
@@ -264,7 +235,7 @@ export class Sources {
   }
 
   #reportLost(sources: ReadonlyMap<string, Watermark>): void {
-    const lacking = [...sources].filter(([, { ahead }]) => ahead !== undefined);
+    const lacking = [...sources].filter(([, { ahead }]) => ahead.length > 0);
     const [source, { seq = 0, ahead = [] } = {}] = lacking[0] ?? [];
     if (source === undefined) return;
     const message = 'a repair has lost events of other journals, which are asked for them again; this is the first';

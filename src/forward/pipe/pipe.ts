@@ -18,7 +18,6 @@ import type { Outcome } from '../ledger/letter.ts';
 import { LettersFullError } from '../ledger/letters.ts';
 import type { SeqRange } from '../position.ts';
 import type { DestinationSettings } from '../settings.ts';
-import { readVia } from '../source.ts';
 import { AskedSending, stopForAck } from './asked.ts';
 import { PlainSending } from './plain.ts';
 import { LetterChanges } from './retry.ts';
@@ -105,13 +104,11 @@ export class Pipe {
     return loaded ?? (this.#oldest?.seq === ledger.value.seq + 1 ? this.#oldest.time : undefined);
   }
 
-  /** Finds out before the journal is opened what must not be removed from it, and what its events reach. */
+  /** Finds out before the journal is opened what must not be removed from it. */
   async readFloor(): Promise<void> {
     if (this.#running !== undefined) return;
-    const { sender } = this;
     try {
-      sender.via = await readVia(sender.disk, sender.settings.name);
-      await sender.ledger.readFloor();
+      await this.sender.ledger.readFloor();
     } catch {
       // There is no folder yet, or the pipe will report why it cannot be read. Until then nothing is removed.
     }

@@ -14,7 +14,7 @@ import { readFirstSeq } from '../folder.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Outcome } from '../ledger/letter.ts';
 import type { Deployment, DestinationSettings } from '../settings.ts';
-import { readBegin, type Through, writeVia } from '../source.ts';
+import { readBegin } from '../source.ts';
 import { Backlog } from './backlog.ts';
 import { IDLE, type State, settle, stop } from './states.ts';
 import { Traffic } from './traffic.ts';
@@ -41,8 +41,6 @@ export interface ForwardedJournal {
   readonly disk: Disk;
   /** @returns the id of the journal, which is made if there is none. @throws the error of a system call */
   readonly source: () => Promise<string>;
-  /** Like `Opening.through`. */
-  readonly through?: (() => Promise<Through>) | undefined;
   /** The assets of the journal; only a hook with `on` needs them. */
   readonly assets?: (() => KnownAssets) | undefined;
 }
@@ -77,8 +75,6 @@ export class Sender {
   source = '';
   /** The first event of the journal under its id. */
   beginSeq = 1;
-  /** The ids of the journals that the destination said its events reach, its own first, as the disk has them. */
-  via: readonly string[] = [];
   /** Refusals since the last event that was taken. */
   refusals = 0;
   readonly #options: SenderOptions;
@@ -162,16 +158,8 @@ export class Sender {
 
   get #opening(): Opening {
     const { settings, source, beginSeq, limits } = this;
-    const { deployment, sourceName, through, openClient } = this.#options;
-    const onVia = (via: readonly string[]) => this.#setVia(via);
-    return { ...settings, deployment, source, sourceName, beginSeq, through, limits, openClient, onVia };
-  }
-
-  /** Durable before an event is sent: it might come back by the hub after a crash, before the hub is heard again. */
-  async #setVia(via: readonly string[]): Promise<void> {
-    if (`${via}` === `${this.via}`) return;
-    await writeVia(this.disk, this.settings.name, via);
-    this.via = via;
+    const { deployment, sourceName, openClient } = this.#options;
+    return { ...settings, deployment, source, sourceName, beginSeq, limits, openClient };
   }
 
   /**

@@ -3,7 +3,7 @@
  * `start` of its first byte, and `end`, the index of its newline.
  */
 
-import type { EventType, Recorded } from '../../event/event.ts';
+import type { EventType, LineName, Recorded } from '../../event/event.ts';
 import { BACKSLASH, CLOSE_BRACE, CLOSE_BRACKET, COMMA, isDigit, LINE_FEED, QUOTE } from '../../event/json-bytes.ts';
 import {
   CRC_MEMBER_BYTES,
@@ -17,7 +17,7 @@ import {
   TIME_SUFFIX_BYTES,
 } from './record.ts';
 import { type Reported, readReportedIn } from './reported.ts';
-import { PLAIN, SLOT } from './slot.ts';
+import { isOldName, ORIGIN_MEMBER, originIn, PLAIN, SLOT } from './slot.ts';
 import { ID_FORM } from './uuid.ts';
 
 /** @throws SyntaxError only for a line that assetlog did not write */
@@ -148,8 +148,8 @@ export interface WrittenLine {
   readonly id: string;
   /** When it was recorded first, as JSON text. */
   readonly recorded: string;
-  /** The id of the journal that recorded it first; undefined for its own journal. */
-  readonly through: string | undefined;
+  /** Its line in the journal that sent it; undefined for its own journal. Its seq can be any number. */
+  readonly from: LineName | undefined;
   readonly type: EventType;
   /** The members that came from the report. */
   readonly encoded: string;
@@ -174,8 +174,8 @@ export function readWritten(line: string): WrittenLine | undefined {
   if ((type === 'AssetCheckEvaluation') !== (found[6] !== undefined)) return undefined;
   return {
     id: found[1]!,
-    recorded: found[13] ?? found[2]!,
-    through: found[12],
+    recorded: found[14] ?? found[2]!,
+    from: found[12] === undefined ? undefined : [found[12], Number(found[13])],
     type,
     encoded: found[3]! + found[8],
     slot: found[7]!,
@@ -208,10 +208,23 @@ export function readWrittenReport(line: string): WrittenReport | undefined {
   };
 }
 
-/** @returns the origin of a forwarded event, found without parsing its line; undefined if the event was reported to this journal */
-export function originAtEnd(bytes: Buffer, start: number, end: number): { source: string; seq: number } | undefined {
-  const [, source, seq] = ORIGIN.exec(bytes.toString('latin1', Math.max(start, end - ORIGIN_BYTES_MAX), end)) ?? [];
-  return source === undefined ? undefined : { source, seq: Number(seq) };
+/** @returns the line in the journal that sent an event, found without parsing; undefined if the event was reported to this journal */
+export function fromOf(bytes: Buffer, start: number, end: number): LineName | undefined {
+  const [, source, seq] = FROM.exec(bytes.toString('latin1', Math.max(start, end - FROM_BYTES_MAX), end)) ?? [];
+  return source === undefined ? undefined : [source, Number(seq)];
+}
+
+/** Whether a line has members in its slot. */
+export function hasSlot(bytes: Buffer, start: number, end: number): boolean {
+  return !Object.keys(readRecorded(bytes, start, end)).every(isOldName);
+}
+
+/** @param from as `fromOf` returns it @returns the line that was reported, which is `from` itself in the first hub of a device */
+export function originOf(bytes: Buffer, start: number, end: number, from: LineName): LineName {
+  const line = bytes.subarray(start, end);
+  const metadata = line.indexOf(METADATA_MEMBER);
+  const at = line.subarray(0, metadata === -1 ? line.length : metadata).indexOf(ORIGIN_MEMBER);
+  return (at === -1 ? undefined : originIn(line.toString('latin1', at, at + FROM_BYTES_MAX))) ?? from;
 }
 
 /** Number of bytes at the start of a line that include its time. */
@@ -238,11 +251,11 @@ const WRITTEN = new RegExp(
     `(?:,"check_name":"(${PLAIN}+)","passed":(?:true|false),"severity":"(?:WARN|ERROR)"` +
     `|(?:,"description":"${PLAIN}*")?(?:,"tags":\\{"data_version":"${PLAIN}*"\\})?))(${SLOT})` +
     `((?:,"metadata":(\\{.*\\}))?(?:,"event_time":"(${PLAIN}*)")?(?:,"idempotency_key":"([!#-[\\]-~]{1,255})")?)` +
-    `(?:,"from":\\["(${ID_FORM})",[0-9]+\\],"recorded":("[^"\\\\]{24}"))?,"crc":"[0-9a-f]{8}"\\}$`,
+    `(?:,"from":\\["(${ID_FORM})",([0-9]+)\\],"recorded":("[^"\\\\]{24}"))?,"crc":"[0-9a-f]{8}"\\}$`,
 );
 /** The end of a forwarded line. No other line ends like this, since a quote in a string is escaped and metadata ends in `}`. */
-const ORIGIN = /,"from":\["([0-9a-f-]{36})",([0-9]+)\],"recorded":"[^"\\]*","crc":"[0-9a-f]{8}"\}$/;
-const ORIGIN_BYTES_MAX = 160;
+const FROM = /,"from":\["([0-9a-f-]{36})",([0-9]+)\],"recorded":"[^"\\]*","crc":"[0-9a-f]{8}"\}$/;
+const FROM_BYTES_MAX = 160;
 const SHORT_LINE_BYTES = 1024;
 const SEQ_MEMBER = /^\{"seq":(\d+)/;
 const TIME_MEMBER = /^\{"seq":[0-9]+,"id":"[^"]*","time":"([0-9TZ:.-]{1,40})"/;

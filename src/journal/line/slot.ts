@@ -20,6 +20,8 @@ const VALUE = `(?:${ATOM}|\\[(?:${ATOM}(?:,${ATOM})*)?\\])`;
 /** Pattern of any number of members: each is a text without escapes, a whole number, or a list of these. */
 export const SLOT = `(?:,"${NAME}":${VALUE})*`;
 
+/** Its first occurrence before the metadata is the member: texts have no quotes. */
+export const ORIGIN_MEMBER = ',"origin":';
 /** The member `origin`. The texts of a slot have no quotes, so that it is no part of one. */
 export const ORIGIN = new RegExp(`,"origin":\\["(${ID_FORM})",([1-9][0-9]{0,15})\\]`);
 const AT = new RegExp(SLOT, 'y');
@@ -29,6 +31,11 @@ const MEMBER = new RegExp(`^,"${NAME}":${VALUE}$`);
 export function slotAt(text: string, at: number): string {
   AT.lastIndex = at;
   return AT.exec(text)?.[0] ?? '';
+}
+
+/** Whether a member of a line is not in its slot: version 0.3 knows only these. */
+export function isOldName(name: string): boolean {
+  return NAMES.includes(name);
 }
 
 /** @returns the origin in a slot; undefined if it has none of this form */

@@ -18,7 +18,7 @@ const ENDS_MS = 20_000;
 
 /** Hubs at one server, each with a token file of its own; that of the first one is on a mount that goes away. */
 async function hubs(t: TestContext, own: Partial<Limits> = {}) {
-  const { url: to, got } = await startScripted(t, () => [200, '{"seq":0,"id":null,"via":[]}']);
+  const { url: to, got } = await startScripted(t, () => [200, '{"seq":0,"id":null}']);
   const folder = newFolder(t);
   mkdirSync(join(folder, 'mount'));
   const files = ['mount/a.token', 'b.token', 'c.token'].map((name) => join(folder, name));

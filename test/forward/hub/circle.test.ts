@@ -1,35 +1,37 @@
-/** Services that forward to each other: a circle is stopped, a tree is not, and no event is anywhere twice. */
+/** Services that forward to each other, in chains, by two ways and in circles, and older ones among them: no event is anywhere twice. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { limits as standardLimits } from '../../../src/config/limits.ts';
-import { newIdentity } from '../../../src/forward/by-hand.ts';
-import { openDisk } from '../../../src/journal/disk.ts';
-import { stateIn } from '../../support/forwarded.ts';
+import { sourceIn, stateIn } from '../../support/forwarded.ts';
 import { askHub, SentJournal, sourceOf } from '../../support/forwarding.ts';
 import { rounds } from '../../support/long.ts';
-import { release020 } from '../../support/older-program.ts';
+import { release020, release030 } from '../../support/older-program.ts';
 import { eventsIn, freePort, newFolder, type Scope, startService } from '../../support/program.ts';
 import { named, ok, report } from '../../support/report.ts';
 import { type Served, serve } from '../../support/service.ts';
-import { eventually } from '../../support/tools.ts';
+import { eventually, HANG_MS } from '../../support/tools.ts';
 
-const limits = { followMs: 5, forwardRetryMs: 5, forwardRetryMsMax: 50, forwardStoppedMs: 100 };
+const limits = { followMs: 5, forwardRetryMs: 5, forwardRetryMsMax: 50, forwardStoppedMs: 100, forwardLingerMs: 0 };
 
-/** A folder and a port, on which a service may be started again with another destination. @param program in place of this one */
-async function newSite(t: Scope, program?: readonly string[]) {
+/** A folder and a port, on which a service may be started again, with other destinations and as another program. */
+async function newSite(t: Scope) {
   const [data, port] = [newFolder(t), await freePort(t)];
   const url = `http://127.0.0.1:${port}`;
   let service: Pick<Served, 'stop'> | undefined;
+  const ids = () => eventsIn(data).map(({ id }) => id);
+  const stop = async () => {
+    await service?.stop();
+    service = undefined;
+  };
   return {
     data,
     url,
-    count: () => eventsIn(data).length,
-    end: async () => service?.stop(),
+    stop,
+    count: () => ids().length,
     reload: async () => (service as Served).reload(),
-    start: async (to?: { readonly url: string }) => {
-      await service?.stop();
+    start: async (to?: { readonly url: string }, program?: readonly string[]) => {
+      await stop();
       const args = ['--port', `${port}`, ...(to === undefined ? [] : ['--forward-to', to.url])];
       if (program === undefined) service = await serve(t, { data, args, limits });
       else {
@@ -37,86 +39,79 @@ async function newSite(t: Scope, program?: readonly string[]) {
         service = { stop: async () => void (await kill()) };
       }
     },
-    isStopped: () => stateIn(data)?.['why'] === 'loop',
+    state: () => stateIn(data)?.['state'],
     reason: () => `${stateIn(data)?.['reason']}`,
+    assertOnce: () => assert.equal(new Set(ids()).size, ids().length, `an event is twice in ${data}`),
   };
 }
 
 type Site = Awaited<ReturnType<typeof newSite>>;
 
-function assertNoIdTwice(...sites: readonly Site[]): void {
-  for (const { data } of sites) {
-    const ids = eventsIn(data).map(({ id }) => id);
-    assert.equal(new Set(ids).size, ids.length, `an event is twice in ${data}`);
+const newSites = (t: Scope, count: number) => Promise.all(Array.from({ length: count }, () => newSite(t)));
+
+async function reaches(count: number, ...sites: readonly Site[]): Promise<void> {
+  for (const site of sites) await eventually(`${site.data} has ${count} events`, () => site.count() >= count, HANG_MS);
+  await sleep(100);
+  for (const site of sites) {
+    site.assertOnce();
+    assert.equal(site.count(), count, site.data);
   }
 }
 
-/** Lets each site forward to the next one, whose own destination is added before or later, and waits until the last has all events. */
-async function chain(sites: readonly Site[], isFromTheEnd: boolean): Promise<void> {
-  const last = sites.at(-1)!;
-  if (isFromTheEnd) for (const at of [...sites.keys()].reverse()) await sites[at]!.start(sites[at + 1]);
-  for (const [at, site] of sites.entries()) {
-    const next = sites[at + 1];
-    if (!isFromTheEnd && next !== undefined) {
-      await next.start();
-      await site.start(next);
-    }
-    assert.deepEqual(await report(site, named('a', 5)), ok(5));
-    if (next !== undefined) await eventually('the next one has them', () => next.count() >= 5 * (at + 1));
-  }
-  await eventually('the last one has all', () => last.count() === 5 * sites.length);
+for (const count of [2, 3, 5].slice(0, rounds({ long: 3, short: 2 }))) {
+  test(`in a circle of ${count} each has each event once, and none is stopped`, async (t) => {
+    const sites = await newSites(t, count);
+    for (const [at, site] of sites.entries()) await site.start(sites[at + 1]);
+    for (const site of sites) assert.deepEqual(await report(site, named('a', 5)), ok(5));
+    await reaches(5 * count, sites.at(-1)!);
+    await sites.at(-1)!.start(sites[0]);
+    for (const site of sites) assert.deepEqual(await report(site, ['b']), [200]);
+    await reaches(6 * count, ...sites);
+    for (const site of sites) await eventually('nothing is left to do', () => site.state() === 'idle', HANG_MS);
+    await sites[0]!.start(sites[1]);
+    assert.deepEqual(await report(sites[0]!, ['c']), [200]);
+    await reaches(6 * count + 1, ...sites);
+  });
 }
 
-/** Lets the last site forward to the first one, and reports to both. Resolves when a site is stopped and has tried again. */
-async function close(sites: readonly Site[]): Promise<void> {
-  const [first, last] = [sites[0]!, sites.at(-1)!];
-  await last.start(first);
-  assert.deepEqual(await report(last, ['b']), [200]); // those before it have nothing to send, and hear nothing
-  await eventually('one of them is stopped', () => sites.some(({ isStopped }) => isStopped()));
-  assertNoIdTwice(...sites);
-  assert.deepEqual(await report(first, ['b']), [200]);
-  await sleep(3 * limits.forwardStoppedMs);
-  assertNoIdTwice(...sites);
-  assert.ok(
-    sites.some(({ isStopped }) => isStopped()),
-    'it stays stopped',
-  );
-}
-
-for (const [order, isFromTheEnd] of [
-  ['the last', true],
-  ['the first', false],
-] as const) {
-  for (const count of [3, 5].slice(0, rounds({ long: 2, short: 1 }))) {
-    test(`a circle of ${count} that is begun at ${order} is stopped before an event comes back`, async (t) => {
-      const sites = await Promise.all(Array.from({ length: count }, () => newSite(t)));
-      await chain(sites, isFromTheEnd);
-      await close(sites);
-    });
+test('by two ways, and at a top that the device sends to itself, each event arrives once, with its origin', async (t) => {
+  const [device, one, two, top] = (await newSites(t, 4)) as [Site, Site, Site, Site];
+  await top.start();
+  for (const site of [one, two]) await site.start(top);
+  for (const [round, to] of [one, two, top, one].entries()) {
+    await device.start(to);
+    assert.deepEqual(await report(device, named(`a${round}`, 5)), ok(5));
+    await reaches(5 * (round + 1), to, top);
   }
-}
-
-test('a circle with a hub of 0.2.0 at any place is stopped before an event comes back, wherever it is begun', {
-  skip: release020.isMissing,
-}, async (t) => {
-  const program = [process.execPath, await release020.build(t)];
-  const { data, url, stop } = await serve(t);
-  const sent = new SentJournal(2);
-  assert.equal((await sent.put(url, 1, 2, { headers: { 'Assetlog-Through': sourceOf(1) } })).status, 200);
-  await stop();
-  const older = await startService(t, { data, program });
-  assert.equal((await askHub(older.url)).body['seq'], 2, 'it reads the file with the names');
-  assert.doesNotMatch(older.stderr(), /forward-sources/);
-  await older.kill();
-  for (const isFromTheEnd of [false, true].slice(0, rounds({ long: 2, short: 1 }))) {
-    await Promise.all(
-      [0, 1, 2].map(async (place) => {
-        const sites = await Promise.all([0, 1, 2].map((at) => newSite(t, at === place ? program : undefined)));
-        await chain(sites, isFromTheEnd);
-        await close(sites);
-      }),
-    );
+  const source = sourceIn(device.data)!;
+  const own = new Map(eventsIn(device.data).map(({ id, seq }) => [id, seq]));
+  for (const { id, from, origin } of eventsIn(top.data)) {
+    assert.deepEqual(origin ?? from, [source, own.get(id)]);
+    assert.equal(origin === undefined, (from as [string])[0] === source, 'the origin is written if it is another line');
   }
+});
+
+test('two services whose direction is turned around double nothing, and later events pass', async (t) => {
+  const [one, other] = (await newSites(t, 2)) as [Site, Site];
+  await other.start();
+  await one.start(other);
+  assert.deepEqual(await report(one, named('a', 30)), ok(30));
+  await reaches(30, other);
+  await one.start();
+  await other.start(one);
+  assert.deepEqual(await report(other, named('b', 5)), ok(5));
+  await reaches(35, one, other);
+});
+
+test('a copy of a folder without a new id is told that it is the hub itself', async (t) => {
+  const hub = await serve(t, { limits });
+  const sent = new SentJournal(2, sourceIn(hub.data) ?? sourceOf(1));
+  await sent.put(hub.url, 1, 1);
+  const own = sourceIn(hub.data)!;
+  const answer = await new SentJournal(1, own).put(hub.url, 1, 1);
+  assert.equal(answer.status, 403);
+  assert.match(String(answer.body['error']), /^this is the journal of the hub itself; .*identity --new$/);
+  assert.equal((await askHub(hub.url, own)).status, 403);
 });
 
 test('50 hubs with devices, the hub that they forward to, and the next one are no circle', async (t) => {
@@ -138,51 +133,78 @@ test('50 hubs with devices, the hub that they forward to, and the next one are n
     events().map(({ id }) => id),
     eventsIn(middle.data).map(({ id }) => id),
   );
+  for (const { origin, from } of events()) {
+    assert.match(`${(origin as [string])[0]}`, /^0193e0c2-/, 'the device, and not the site');
+    assert.equal((from as [string])[0], sourceIn(middle.data));
+  }
   await eventually('nothing is left to do', () => stateIn(middle.data)?.['state'] === 'idle');
 });
 
-test('a circle is stopped also if a site has not heard from its destination since its start', async (t) => {
-  const sites = await Promise.all([0, 1, 2].map(() => newSite(t)));
-  const [near, middle, far] = sites as [Site, Site, Site];
-  await chain(sites, true);
-  await middle.end();
-  await near.start(middle);
-  await far.start(near);
-  assert.deepEqual(await report(far, ['b']), [200]);
-  await eventually('the last is stopped', far.isStopped);
-  assertNoIdTwice(near, far);
-  assert.equal(near.count(), 5);
-});
+const older = { '0.2.0': release020, '0.3.0': release030 };
 
-test('a circle that is opened again lets the others continue', async (t) => {
-  const sites = await Promise.all([0, 1, 2].map(() => newSite(t)));
-  const [near, middle, far] = sites as [Site, Site, Site];
-  await chain(sites, true);
-  await close(sites);
-  await far.start();
-  await eventually('all events are at the last', async () => {
-    for (const site of [near, middle]) await site.reload();
-    await sleep(100);
-    return far.count() === 17;
+for (const [version, { isMissing, build }] of Object.entries(older)) {
+  test(`hubs and devices of ${version} are upgraded in any order: nothing is lost, and nothing is twice`, {
+    skip: isMissing,
+  }, async (t) => {
+    const program = [process.execPath, await build(t)];
+    const orders = [
+      ['top', 'site', 'device'],
+      ['device', 'site', 'top'],
+      ['site', 'device', 'top'],
+    ] as const;
+    for (const order of orders.slice(0, rounds({ long: 3, short: 1 }))) {
+      const [device, site, top] = (await newSites(t, 3)) as [Site, Site, Site];
+      const upgraded = new Set<string>();
+      const startAll = async () => {
+        await top.start(undefined, upgraded.has('top') ? undefined : program);
+        await site.start(top, upgraded.has('site') ? undefined : program);
+        await device.start(site, upgraded.has('device') ? undefined : program);
+      };
+      for (let round = 0; round <= 3; round += 1) {
+        await startAll();
+        assert.deepEqual(await report(device, named(`a${round}`, 5)), ok(5));
+        await reaches(5 * (round + 1), site, top);
+        const next = order[round];
+        if (next !== undefined) upgraded.add(next);
+      }
+      for (const one of [site, top]) await one.stop();
+      await site.start(top, program);
+      await top.start(undefined, program);
+      assert.deepEqual(await report(device, ['back']), [200]);
+      await reaches(21, site, top);
+      for (const one of [device, site, top]) await one.stop();
+    }
   });
-  assertNoIdTwice(...sites);
-});
 
-test('two services whose direction is turned around double nothing, and a new id lets later events through', async (t) => {
-  const [one, other] = [await newSite(t), await newSite(t)];
-  await other.start();
-  await one.start(other);
-  assert.deepEqual(await report(one, named('a', 30)), ok(30));
-  await eventually('the other has them', () => other.count() === 30);
-  await one.start();
-  await other.start(one);
-  assert.deepEqual(await report(other, named('b', 5)), ok(5));
-  await eventually('it is stopped', other.isStopped);
-  assert.match(other.reason(), /event 1 of this journal was here before.*identity --new --seq N/);
-  assert.equal(one.count(), 30);
-  await other.end();
-  await newIdentity(openDisk(other.data), 31, standardLimits);
-  await other.start(one);
-  await eventually('the later events', () => one.count() === 35);
-  assertNoIdTwice(one, other);
-});
+  test(`a line with an origin waits for a hub of ${version} to be upgraded, and is never in a circle with it twice`, {
+    skip: isMissing,
+  }, async (t) => {
+    const program = [process.execPath, await build(t)];
+    const [device, near, far, top] = (await newSites(t, 4)) as [Site, Site, Site, Site];
+    await top.start(undefined, program);
+    await far.start(top);
+    await near.start(far);
+    await device.start(near);
+    assert.deepEqual(await report(device, named('a', 5)), ok(5));
+    await reaches(5, near, far);
+    await eventually('it is stopped', () => far.state() === 'stopped');
+    assert.match(far.reason(), /^this hub is older than 0\.4; upgrade it, then forwarding continues$/);
+    assert.equal(top.count(), 0);
+    await top.start();
+    await reaches(5, top);
+    for (const one of [device, near, far, top]) await one.stop();
+
+    const circle = (await newSites(t, 3)) as [Site, Site, Site];
+    await circle[2].start(circle[0], program);
+    await circle[0].start(circle[1]);
+    await circle[1].start(circle[2]);
+    for (const site of circle) assert.deepEqual(await report(site, named('a', 3)), ok(3));
+    await sleep(1_500);
+    for (const site of circle) await site.stop();
+    for (const { data } of circle) {
+      const counts = new Map<unknown, number>();
+      for (const { id } of eventsIn(data)) counts.set(id, (counts.get(id) ?? 0) + 1);
+      for (const [id, count] of counts) assert.ok(count <= 2, `${id} goes round: ${count} times in ${data}`);
+    }
+  });
+}

@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { newToken } from '../../../src/deployments/tokens.ts';
 import { type Disk, type LogFile, openDisk, SyncError } from '../../../src/journal/disk.ts';
 import { entryOf, rewrite } from '../../support/deployments.ts';
-import { seqsAt, sourceIn } from '../../support/forwarded.ts';
+import { seqsAt } from '../../support/forwarded.ts';
 import { askHub, SentJournal, SOURCE } from '../../support/forwarding.ts';
 import { newFolder, type Scope, startService } from '../../support/program.ts';
 import { serveReads } from '../../support/reading.ts';
@@ -34,7 +34,6 @@ test('in hosted mode each deployment is a hub of its own, for tokens that may fo
   const { file, ...tokens } = deployments(t);
   const hub = await startService(t, { args: ['--deployments', file] });
   const [prod, other] = [`${hub.url}/prod`, `${hub.url}/test`];
-  const idOf = (deployment: string) => sourceIn(join(hub.data, deployment));
   const sent = new SentJournal(6);
   for (const headers of [{}, tokens.test, { [TOKEN_HEADER]: 'x' }]) {
     assert.equal((await sent.put(prod, 1, 3, { headers })).status, 401);
@@ -49,15 +48,15 @@ test('in hosted mode each deployment is a hub of its own, for tokens that may fo
   assert.deepEqual((await askHub(prod, SOURCE, tokens.prod)).body, {
     seq: 0,
     id: null,
-    via: [idOf('prod')],
     gzip: true,
+    origins: true,
   });
   assert.equal((await sent.put(prod, 1, 3, { headers: tokens.prod })).status, 200);
   assert.deepEqual((await askHub(other, SOURCE, tokens.test)).body, {
     seq: 0,
     id: null,
-    via: [idOf('test')],
     gzip: true,
+    origins: true,
   });
   assert.equal((await sent.put(other, 1, 6, { headers: tokens.test })).status, 200);
   assert.equal((await askHub(prod, SOURCE, tokens.prod)).body['seq'], 3);
@@ -115,7 +114,7 @@ test('a reset of a service for tests makes it forget what it has of other journa
   const sent = new SentJournal(5);
   assert.equal((await sent.put(hub.url, 1, 5)).status, 200);
   assert.equal((await fetch(`${hub.url}/test/reset`, { method: 'POST' })).status, 200);
-  assert.deepEqual((await askHub(hub.url)).body, { seq: 0, id: null, via: [sourceIn(hub.data)], gzip: true });
+  assert.deepEqual((await askHub(hub.url)).body, { seq: 0, id: null, gzip: true, origins: true });
   assert.equal((await sent.put(hub.url, 1, 2)).body['seq'], 2);
   assert.deepEqual(seqsAt(hub.data), [1, 2]);
 });

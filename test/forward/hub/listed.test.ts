@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { limits } from '../../../src/config/limits.ts';
 import { Sightings } from '../../../src/forward/hub/sightings.ts';
 import { createSnapshot } from '../../../src/forward/hub/snapshot.ts';
+import { NOTHING } from '../../../src/forward/hub/watermark.ts';
 import type { SourceQuery } from '../../../src/journal/look/source-state.ts';
 import { sourceOf } from '../../support/forwarding.ts';
 import { SimulatedDisk } from '../../world/simulated-disk.ts';
@@ -14,13 +15,13 @@ const ids = Array.from({ length: COUNT }, (_, at) => sourceOf(at));
 
 /** Sources whose last events came one after the other, and of which the hub has heard nothing since its start. */
 async function listed() {
-  const marks = new Map(ids.map((id) => [id, { seq: 1, id }]));
-  const times = new Map(ids.map((id, at) => [id, `2026-11-20T00:00:0${at}.000Z`]));
-  times.delete(ids[0]!);
+  const marks = new Map(ids.map((id) => [id, { ...NOTHING, seq: 1, id }]));
+  const newest = new Map(ids.map((id, at) => [id, { time: `2026-11-20T00:00:0${at}.000Z`, through: undefined }]));
+  newest.delete(ids[0]!);
   const sightings = new Sightings({ disk: new SimulatedDisk(), limits });
   await sightings.load();
   const list = (wanted: SourceQuery = {}) =>
-    sightings.list({ ...createSnapshot(), sources: marks, times }, undefined, wanted);
+    sightings.list({ ...createSnapshot(), sources: marks, newest }, undefined, wanted);
   return { marks, sightings, list };
 }
 
@@ -34,7 +35,7 @@ test('each source is listed once, the silent ones first, whatever comes between'
     if (found.length === 3) sightings.add(ids[5]!, { name: 'seen' }); // one that was not
     if (found.length === 4) await sightings.remove(ids[6]!);
     if (found.length === 5) {
-      marks.set(sourceOf(99), { seq: 1, id: sourceOf(99) });
+      marks.set(sourceOf(99), { ...NOTHING, seq: 1, id: sourceOf(99) });
       sightings.add(sourceOf(99), {});
     }
   }

@@ -10,7 +10,6 @@ import { readForwarded } from '../../../src/forward/hub/received.ts';
 import { batchItemReader } from '../../../src/http/batch.ts';
 import { Refusal } from '../../../src/http/message.ts';
 import { runHere } from '../../support/command-output.ts';
-import { sourceIn } from '../../support/forwarded.ts';
 import { type Answer, askHub, put, SentJournal, SOURCE, sourceOf } from '../../support/forwarding.ts';
 import { rounds, sampled } from '../../support/long.ts';
 import { encodeMembers } from '../../support/plain-event.ts';
@@ -152,7 +151,7 @@ test('members of the slot are recorded as they came, wherever they came in the l
 /** @returns the event of a line and the members that it gets here, or why it is refused, without the column */
 function readingOf(members: string): unknown {
   try {
-    const request = { source: SOURCE, firstSeq: 1, crc: 0, body: lineOf(members) };
+    const request = { source: SOURCE, eras: [[1, SOURCE] as const], firstSeq: 1, crc: 0, body: lineOf(members) };
     const [event = assert.fail()] = readForwarded(request, batchItemReader(limits), limits);
     const { encoded, origin } = event;
     return [encoded.toString(), origin];
@@ -292,20 +291,33 @@ test('the path names a journal and a seq', async (t) => {
   const last = await put(hub.url, SOURCE, Number.MAX_SAFE_INTEGER, lineOf(GOOD, Number.MAX_SAFE_INTEGER), {
     headers: { 'Assetlog-Lost': `1-${Number.MAX_SAFE_INTEGER - 1}` },
   });
-  assert.deepEqual(last.body, { seq: Number.MAX_SAFE_INTEGER, id: ID, via: [sourceIn(hub.data)] });
+  assert.deepEqual(last.body, { seq: Number.MAX_SAFE_INTEGER, id: ID });
   const crcs = ['', '0', '0000000', '000000000', '0000000G', '0000000A', '00000000, 00000000'];
   for (const crc of crcs) {
     const answer = await put(hub.url, sourceOf(2), 1, lineOf(GOOD), { headers: { 'Assetlog-Crc': crc } });
     assert.equal(answer.status, 400, `crc ${crc}`);
   }
-  const names = (count: number) => Array.from({ length: count }, (_, at) => sourceOf(at)).join(', ');
-  for (const through of ['', 'x', `${ID},${ID}`, `${ID}, `, ` ,${ID}`, ID.toUpperCase(), `${ID}0`, names(33)]) {
-    const answer = await put(hub.url, sourceOf(2), 1, lineOf(GOOD), { headers: { 'Assetlog-Through': through } });
-    assert.equal(answer.status, 400, through);
-    assert.match(errorOf(answer), /^Assetlog-Through is .*; send 1 to 32 ids of journals, joined by ", ", once$/);
+  const before = (count: number) =>
+    Array.from({ length: count }, (_, at) => `${at + 1} ${sourceOf(10 + at)}`).join(', ');
+  for (const wrong of [
+    '',
+    'x',
+    ID,
+    `0 ${ID}`,
+    `1 ${ID},2 ${ID}`,
+    `2 ${ID}, 1 ${ID}`,
+    `1 ${ID.toUpperCase()}`,
+    before(9),
+  ]) {
+    const answer = await put(hub.url, sourceOf(2), 1, lineOf(GOOD), { headers: { 'Assetlog-Before': wrong } });
+    assert.equal(answer.status, 400, wrong);
+    assert.match(errorOf(answer), /^Assetlog-Before is .*; send a last line and the id up to there, such as/);
+    assert.equal((await askHub(hub.url, sourceOf(2), { 'Assetlog-Before': wrong })).status, 400, wrong);
   }
-  const through = { headers: { 'Assetlog-Through': names(32) } };
-  assert.equal((await put(hub.url, sourceOf(2), 1, lineOf(GOOD), through)).status, 200);
+  const ids = { headers: { 'Assetlog-Before': before(8) } };
+  assert.equal((await put(hub.url, sourceOf(2), 1, lineOf(GOOD), ids)).status, 200);
+  const through = { headers: { 'Assetlog-Through': 'x' } };
+  assert.equal((await put(hub.url, sourceOf(3), 1, lineOf(GOOD), through)).status, 200, 'of version 0.3');
   const type = await put(hub.url, sourceOf(2), 1, lineOf(GOOD), { headers: { 'Content-Type': 'application/json' } });
   assert.equal(type.status, 400);
 });

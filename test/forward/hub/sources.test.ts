@@ -332,49 +332,6 @@ test('a power cut at any call of the disk loses no watermark, and doubles no eve
   }
 });
 
-test('what lines came through outlives retention, a stop, and a snapshot that is ahead; only the lines outlive its loss', async () => {
-  const parts: HubParts = { segmentBytes: SEGMENT_BYTES, retain: { retainBytes: 3_000 } };
-  const hub = await TestHub.open(new SimulatedDisk(), parts);
-  const sent = new SentJournal(9);
-  const throughSources = [sent.source, sourceOf(7)];
-  await hub.put(sent, 1, 7, { throughSources });
-  const restored = hub.disk.afterCrash();
-  for (let count = 0; count < 60; count += 1) await hub.report();
-  await settled();
-  const namesIn = async (disk: SimulatedDisk) => (await (await TestHub.open(disk)).receiver.through()).get(sent.source);
-  assert.equal(forwardedIn(hub.disk).size, 0);
-  assert.deepEqual(await namesIn(hub.disk.afterCrash()), throughSources);
-  await hub.journal.close();
-  for (const count of [1, 2]) {
-    // Nothing asks for the watermarks: they are written again as they were.
-    const idle = await TestHub.open(hub.disk.afterCrash(), parts);
-    for (let reports = 0; reports < 30; reports += 1) await idle.report();
-    await settled();
-    await idle.journal.close();
-    assert.deepEqual(await namesIn(idle.disk.afterCrash()), throughSources, `${count}`);
-  }
-  restored.put(SNAPSHOT, hub.disk.bytes(SNAPSHOT)!);
-  assert.deepEqual(await namesIn(restored), throughSources);
-  const lost = hub.disk.afterCrash();
-  lost.drop(SNAPSHOT);
-  const again = await TestHub.open(lost);
-  assert.equal((await again.receiver.through()).size, 0);
-  await again.put(sent, 8, 9, { lost: { first: 1, last: 7 }, throughSources });
-  assert.deepEqual((await again.receiver.through()).get(sent.source), throughSources, 'the next request says it again');
-});
-
-test('what the lines of a source that is forgotten came through stays known: they may still be sent on', async () => {
-  const hub = await TestHub.open(new SimulatedDisk());
-  const sent = new SentJournal(3);
-  await hub.put(sent, 1, 3, { throughSources: [sent.source, sourceOf(7)] });
-  await hub.journal.close();
-  const { sources } = new TestHub(hub.disk).receiver;
-  assert.equal(await sources.remove(sent.source, 3), true);
-  const again = await TestHub.open(hub.disk.afterCrash());
-  assert.equal((await again.ask(sent.source)).seq, 0);
-  assert.deepEqual((await again.receiver.through()).get(sent.source), [sent.source, sourceOf(7)]);
-});
-
 test('a reader that knows an earlier end of the journal than the reader before it gets the same watermarks', async () => {
   const hub = await TestHub.open(new SimulatedDisk());
   const sent = new SentJournal(9);

@@ -14,7 +14,7 @@ import { newFolder, root } from '../../support/program.ts';
 import { diskWith, FIRST, segment } from '../../support/segments.ts';
 import { eventually } from '../../support/tools.ts';
 import { listenOn, startScripted } from '../../world/http-server.ts';
-import { type SimulatedDisk, systemError } from '../../world/simulated-disk.ts';
+import type { SimulatedDisk } from '../../world/simulated-disk.ts';
 import { createPipe, idOf, limits } from '../scripted.ts';
 
 /** A pipe of a journal with 5 events. */
@@ -51,46 +51,6 @@ test('a token file that changes while its request is in flight is tried at once 
   });
   assert.deepEqual([...new Set(tokens)], ['old', 'new one']);
   assert.equal(tokens.filter((token) => token === 'old').length, 1, 'and the old one is not used again');
-});
-
-test('which journals a hub says it is and forwards to is durable before an event is sent, and known after a restart [link-5]', async (t) => {
-  const via = ['01a1fb95-0000-7000-8000-000000000002', '01a1fb95-0000-7000-8000-000000000003'];
-  const disk = diskWith({ [FIRST]: segment(1, 5) });
-  let cut: SimulatedDisk | undefined;
-  const { url: to } = await startScripted(t, ({ method }) => {
-    if (method === 'PUT') cut ??= disk.afterPowerCut({ entries: 'none', share: 0, behind: 'nothing' });
-    return method === 'GET' ? [200, JSON.stringify({ seq: 0, id: null, via })] : [503, '{}'];
-  });
-  const pipe = pipeOf(t, { to }, { disk });
-  assert.deepEqual(pipe.sender.via, []);
-  pipe.begin();
-  await eventually('lines are sent', () => cut !== undefined);
-  const again = pipeOf(t, { to: 'http://127.0.0.1:9' }, { disk: cut! });
-  await again.readFloor();
-  assert.deepEqual(again.sender.via, via);
-  cut!.put('forward-upstream.via', Buffer.from('x'));
-  const other = pipeOf(t, { to }, { disk: cut! });
-  await other.readFloor();
-  assert.deepEqual(other.sender.via, [], 'a file that may be another one is not believed');
-});
-
-test('what a hub says is asked for again until it is on the disk, and nothing is sent before', async (t) => {
-  const via = ['01a1fb95-0000-7000-8000-000000000002'];
-  const disk = diskWith({ [FIRST]: segment(1, 5) });
-  disk.fault = (call, name) => (call === 'create' && name.includes('.via') ? systemError('EIO') : undefined);
-  const methods: unknown[] = [];
-  const { url: to } = await startScripted(t, ({ method }) => {
-    methods.push(method);
-    return method === 'GET' ? [200, JSON.stringify({ seq: 0, id: null, via })] : [503, '{}'];
-  });
-  const pipe = pipeOf(t, { to }, { disk });
-  pipe.begin();
-  await eventually('it has asked again', () => methods.length > 3 && pipe.status.state === 'waiting');
-  assert.match(`${pipe.status.reason}`, /EIO/);
-  assert.deepEqual([new Set(methods), pipe.sender.via], [new Set(['GET']), []]);
-  disk.fault = () => undefined;
-  await eventually('lines are sent', () => methods.includes('PUT'));
-  assert.deepEqual(pipe.sender.via, via);
 });
 
 test('a restart keeps the time of the last success, and what has no time is none', async (t) => {

@@ -254,7 +254,7 @@ async function readReplies(
 }
 
 const GOOD_BODY =
-  /^(\{\}|\{"status":"ok"\}|\{"recorded":\d+(,"duplicates":\d+)?\}|\{"seq":0,"id":null,"via":\["[0-9a-f-]{36}"\](,"gzip":true)?\})$/;
+  /^(\{\}|\{"status":"ok"\}|\{"recorded":\d+(,"duplicates":\d+)?\}|\{"seq":0,"id":null(,"gzip":true,"origins":true)?\})$/;
 
 const GOOD_READING = /^(\{"(events|assets|refusals)":\[.*\](,"next_after_seq":\d+)?\}|(\{"seq":\d+,.*\}\n)*)$/;
 

@@ -25,7 +25,7 @@ export type StateName =
   | `start ${'in a new folder' | 'after a crash' | 'after a stop' | 'failed'}`
   | `finding ${FindingKind}`
   | `key ${'new' | 'joined' | 'replayed' | 'conflict' | 'unreadable'}`
-  | `hub ${'asked' | 'all new' | 'some new' | 'none new' | 'lost' | 'fork' | 'gap' | 'loop'}`
+  | `hub ${'asked' | 'all new' | 'some new' | 'none new' | 'lost' | 'fork' | 'gap'}`
   | `forwarder ${ShownState | StopKind}`
   | `ack ${'open' | 'closed'}`
   | `dead letter ${DeadLetter['outcome'] | `in doubt, ${'taken' | 'given up'}`}`
@@ -79,7 +79,6 @@ const states: Readonly<Record<StateName, string>> = {
   'hub lost': REACHED,
   'hub fork': REACHED,
   'hub gap': REACHED,
-  'hub loop': 'no hub forwards to a device',
   'forwarder asking': REACHED,
   'forwarder idle': REACHED,
   'forwarder sending': REACHED,
@@ -89,7 +88,6 @@ const states: Readonly<Record<StateName, string>> = {
   'forwarder turned away': REACHED,
   'forwarder not set up': RARE,
   'forwarder fork': REACHED,
-  'forwarder loop': 'no hub forwards to a device',
   'forwarder damage': 'it needs a line that is damaged while the service runs',
   'forwarder not understood': REACHED,
   'forwarder cursor lost': REACHED,
