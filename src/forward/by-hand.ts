@@ -10,7 +10,7 @@ import { DeadLetters } from './ledger/letters.ts';
 import { openIn } from './pipe/retry.ts';
 import { isOfAlarms, readPipeState } from './pipe/status.ts';
 import type { SeqRange } from './position.ts';
-import { readSource, replaceSource } from './source.ts';
+import { replaceSource } from './source.ts';
 
 /** Nothing was changed. The message says what to do. */
 export class NotPossibleError extends Error {}
@@ -93,7 +93,6 @@ export async function continueFrom(disk: Disk, name: string, seq: number, limits
 export async function newIdentity(disk: Disk, seq: number | undefined, limits: Limits): Promise<string> {
   const last = await readLastSeq(disk, limits);
   if (seq !== undefined) checkEnd(last, seq - 1);
-  const old = await readSource(disk).catch(() => undefined);
   let begin = seq;
   for (const name of await readNames(disk)) {
     const state = await readCursor(disk, name);
@@ -108,9 +107,7 @@ export async function newIdentity(disk: Disk, seq: number | undefined, limits: L
     await save(disk, name, { ...value, seq: next - 1, id: null, sending: undefined });
     if (isAsked === true) begin = Math.min(begin ?? next, next);
   }
-  const done = `the journal has the id ${await replaceSource(disk, begin)} now`;
-  if (old === undefined || begin === undefined) return done;
-  return `${done}; a hub still lists the old one. If no other copy of the folder has that, end it at the hub:\nassetlog sources forget ${old} --data FOLDER`;
+  return `the journal has the id ${await replaceSource(disk, begin, begin ?? last + 1)} now`;
 }
 
 /** @param last the last event of the journal @throws NotPossibleError if the cursor does not say what the destination lacks */

@@ -5,7 +5,7 @@
 
 import type { Disk, ReadableDisk } from '../journal/disk.ts';
 import { readSmall, replaceDurably } from '../journal/file-io.ts';
-import { createUuids, ID } from '../journal/line/uuid.ts';
+import { createUuids, ID, ID_FORM } from '../journal/line/uuid.ts';
 
 /** Name of the file with the id. */
 export const SOURCE_FILE = '.journal-id';
@@ -45,10 +45,17 @@ export async function openSource(disk: Disk): Promise<string> {
 /**
  * Gives the journal a new id, durably, for a copy that continues beside its original.
  * @param beginSeq the first event of the journal under that id: hubs have the events before it under another one
+ * @param firstSeq the first line that is one of another journal than before
  * @throws the error of a system call, after which the file holds the old id or the new one
  */
-export async function replaceSource(disk: Disk, beginSeq?: number): Promise<string> {
+export async function replaceSource(disk: Disk, beginSeq?: number, firstSeq = beginSeq ?? 1): Promise<string> {
   const source = createUuids(new Date())();
+  const old = await readSource(disk).catch(() => undefined);
+  const kept = old === undefined ? [] : (await readEras(disk, old)).filter(([first]) => first < firstSeq);
+  if (kept.length > 0) {
+    const eras: readonly Era[] = [...kept.slice(1 - ERAS_MAX), [firstSeq, source]];
+    await replaceDurably(disk, IDS_FILE, [Buffer.from(eras.map(([first, id]) => `${first} ${id}\n`).join(''))]);
+  }
   if (beginSeq !== undefined) await replaceDurably(disk, BEGIN_FILE, [Buffer.from(`${beginSeq} ${source}\n`)]);
   await replaceDurably(disk, SOURCE_FILE, [Buffer.from(`${source}\n`)]);
   return source;
@@ -63,6 +70,19 @@ export async function readBegin(disk: ReadableDisk, source: string): Promise<num
 
 /** An id of a journal, and the first line that it had under it. */
 export type Era = readonly [firstSeq: number, id: string];
+
+/** @returns the ids of the journal, the present one last. @throws the error of a system call */
+export async function readEras(disk: ReadableDisk, source: string): Promise<readonly Era[]> {
+  const text = `${await readSmall(disk, IDS_FILE, ERAS_MAX * (ID_BYTES + 20))}`;
+  const all = Array.from(text.matchAll(ERA), ([, first, id]): Era => [Number(first), id!]);
+  const at = all.findIndex(([, id]) => id === source);
+  return at === -1 ? [[1, source]] : all.slice(0, at + 1);
+}
+
+/** Name of the file with each id and its first line, `38 0193e0c2-…`; what comes after the present id was never used. */
+const IDS_FILE = '.journal-ids';
+const ERA = new RegExp(`^([1-9]\\d{0,14}) (${ID_FORM})$`, 'gm');
+const ERAS_MAX = 64;
 
 /** Name of the file with a first event and the id that it belongs to, `38 0193e0c2-…`. Under another id it says nothing. */
 const BEGIN_FILE = '.journal-begin';

@@ -3,8 +3,9 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Cursor } from '../../src/forward/ledger/cursor.ts';
-import { openSource, readBegin, readSource, replaceSource, SOURCE_FILE } from '../../src/forward/source.ts';
+import { openSource, readBegin, readEras, readSource, replaceSource, SOURCE_FILE } from '../../src/forward/source.ts';
 import { openDisk } from '../../src/journal/disk.ts';
+import { sourceOf } from '../support/forwarding.ts';
 import { newFolder } from '../support/program.ts';
 import { eachCall, everyRemains } from '../world/power.ts';
 import { SimulatedDisk } from '../world/simulated-disk.ts';
@@ -29,6 +30,35 @@ test('a journal gets an id once, in a real folder, and another one only when it 
   assert.deepEqual([await readBegin(disk, third), await readBegin(disk, other)], [38, 1]);
   assert.equal(readFileSync(join(folder, '.journal-begin'), 'utf8'), `38 ${third}\n`);
   assert.equal(await readBegin(disk, await replaceSource(disk)), 1, 'that of an earlier id');
+});
+
+test('a journal keeps its earlier ids, each with its first line, and forgets those that begin where a later one does', async () => {
+  const disk = new SimulatedDisk();
+  const first = await openSource(disk);
+  assert.deepEqual(await readEras(disk, first), [[1, first]]);
+  const second = await replaceSource(disk, 11);
+  assert.deepEqual(await readEras(disk, second), [
+    [1, first],
+    [11, second],
+  ]);
+  const third = await replaceSource(disk, undefined, 21);
+  assert.equal(await readBegin(disk, third), 1, 'destinations may get what is before that');
+  assert.deepEqual(await readEras(disk, third), [
+    [1, first],
+    [11, second],
+    [21, third],
+  ]);
+  const text = disk.text('.journal-ids');
+  const fourth = await replaceSource(disk, 11);
+  const eras = [
+    [1, first],
+    [11, fourth],
+  ];
+  assert.deepEqual(await readEras(disk, fourth), eras);
+  assert.deepEqual(await readEras(disk, sourceOf(1)), [[1, sourceOf(1)]], 'an older program gave it this one');
+  disk.put('.journal-ids', Buffer.from(text));
+  assert.deepEqual(await readEras(disk, second), eras.slice(0, 1).concat([[11, second]]), 'a power cut before the id');
+  assert.deepEqual(await readEras(disk, await replaceSource(disk, 1)), [[1, (await readSource(disk))!]]);
 });
 
 test('a damaged file with the first event of a journal says nothing', async () => {

@@ -5,6 +5,7 @@ import type { Limits } from '../../config/limits.ts';
 import type { Line } from '../../journal/look/reading.ts';
 import type { Position, SeqRange } from '../position.ts';
 import type { Deployment, DestinationSettings } from '../settings.ts';
+import type { Era } from '../source.ts';
 
 /** Lines of one journal to send. */
 export interface Shipment {
@@ -62,7 +63,11 @@ export interface Again {
 
 /** What a destination says it has of this journal. */
 export type Asked =
-  | ({ readonly kind: 'at' } & Position)
+  | ({
+      readonly kind: 'at';
+      /** Whether it also counts what it has under earlier ids of the journal. */
+      readonly knowsIds?: boolean;
+    } & Position)
   /**
    * It cannot be asked: it is no hub. The page of a proxy can look the same, so that this is certain only after an event was
    * recorded or refused there.
@@ -132,6 +137,8 @@ export interface Opening
   readonly source: string;
   /** The first event of the journal under that id. */
   readonly beginSeq?: number;
+  /** Its ids, this one last. */
+  readonly eras?: readonly Era[];
   /** What the service calls itself at a hub. */
   readonly sourceName?: string | undefined;
   /** That of the journal. */

@@ -8,7 +8,7 @@ import { crcBefore } from '../../journal/line/chain.ts';
 import { hasSlot } from '../../journal/line/members.ts';
 import { hex } from '../../journal/line/record.ts';
 import { bytesOf, type Line, linesBefore } from '../../journal/look/reading.ts';
-import { type Position, START } from '../position.ts';
+import type { Position } from '../position.ts';
 import { otherwise, positionOf, type Said, turnedAway } from './answers.ts';
 import type { AskableDestination, Asked, Opening, Sent, Shipment, Stopped } from './destination.ts';
 import { type Answer, HttpRequests } from './http.ts';
@@ -28,7 +28,7 @@ export function openHub(opening: Opening): AskableDestination {
   let takesSlot = false;
 
   async function ask(signal: AbortSignal): Promise<Asked> {
-    const answer = asAgain(await requests.send({ method: 'GET', path, headers: {}, signal }));
+    const answer = asAgain(await requests.send({ method: 'GET', path, headers: beforeHeader(opening), signal }));
     if (answer.kind !== 'answer') return answer;
     const { status, said, reason } = answer;
     if (status !== 200 || said === undefined || !('seq' in said)) {
@@ -37,7 +37,7 @@ export function openHub(opening: Opening): AskableDestination {
     const at = readPosition(said);
     unpacks = said['gzip'] === true;
     takesSlot = said['origins'] === true;
-    return at === undefined ? notUnderstood(reason) : { kind: 'at', ...at };
+    return at === undefined ? notUnderstood(reason) : { kind: 'at', ...at, knowsIds: takesSlot };
   }
 
   async function send(batch: Shipment, signal: AbortSignal): Promise<Sent> {
@@ -115,9 +115,17 @@ class BodySize {
   }
 }
 
-function headersOf({ lines, lost, after, lastSeq }: Shipment, { beginSeq = 1, sourceName }: Opening) {
+/** Names the earlier ids of the journal, each after its last line. */
+function beforeHeader({ eras = [] }: Opening): Readonly<Record<string, string>> {
+  const ends = eras.slice(1).map(([first], at) => `${first - 1} ${eras[at]![1]}`);
+  return ends.length === 0 ? {} : { 'Assetlog-Before': ends.slice(-BEFORE_MAX).join(', ') };
+}
+
+function headersOf({ lines, lost, after, lastSeq }: Shipment, opening: Opening) {
   const { bytes, start, end } = lines[0]!;
+  const { beginSeq = 1, sourceName } = opening;
   return {
+    ...beforeHeader(opening),
     'Content-Type': 'application/x-ndjson',
     'Assetlog-Crc': hex(crcBefore(bytes, start, end)),
     ...(lost !== undefined && { 'Assetlog-Lost': `${lost.first}-${lost.last}` }),
@@ -128,6 +136,8 @@ function headersOf({ lines, lost, after, lastSeq }: Shipment, { beginSeq = 1, so
   };
 }
 
+/** As many as a hub takes. */
+const BEFORE_MAX = 8;
 const OLDER_HUB = 'this hub is older than 0.4; upgrade it, then forwarding continues';
 /** Answers of servers that are no hub. The reference answers 200 with a page to every GET. */
 const NO_HUB: ReadonlySet<number> = new Set([200, 400, 404, 405]);
@@ -159,7 +169,9 @@ function asAgain(answer: Answer): Exclude<Answer, { kind: 'unclear' }> {
 
 /** @returns what a hub says; undefined if a member is not as it has to be, so that no text of a server is taken for an id */
 function readPosition({ seq, id }: Said): Position | undefined {
-  return seq === 0 && id === null ? START : positionOf({ seq, id });
+  // It has an event, and does not know its id: another journal had it before.
+  if (id === null && Number.isSafeInteger(seq) && (seq as number) >= 0) return { seq: seq as number, id };
+  return positionOf({ seq, id });
 }
 
 function notUnderstood(reason: string): Stopped {
@@ -170,7 +182,7 @@ function notUnderstood(reason: string): Stopped {
 function recorded({ seq, id }: Position, lines: readonly Line[]): Sent {
   const line = lines[seq - lines[0]!.seq];
   if (line === undefined) return { kind: 'elsewhere', reason: `has event ${seq} of this journal` };
-  if (line.event.id === id) return { kind: 'recorded', seq, id };
+  if (id === null || line.event.id === id) return { kind: 'recorded', seq, id };
   return fork(`has another event ${seq} of this journal, with the id ${id}`);
 }
 

@@ -8,7 +8,7 @@ import { type ErrorReply, type Recorder, type Reply, unavailable, unavailableRef
 import type { Follower } from '../../journal/follower.ts';
 import { Mutex } from '../../waiting/mutex.ts';
 import type { Position } from '../position.ts';
-import { type Era, openSource } from '../source.ts';
+import { type Era, openSource, readEras } from '../source.ts';
 import { Budget } from './budget.ts';
 import { type ForwardedEvent, type ForwardRequest, readForwarded, type SaidOfSource } from './received.ts';
 import { Sightings } from './sightings.ts';
@@ -103,6 +103,7 @@ export class Receiver {
     const { sources } = await this.#ready(journal);
     const [, source] = eras.at(-1)!;
     if (source === this.#eras.at(-1)![1]) return TO_ITSELF;
+    this.sightings.replaced(eras);
     if (sources.has(source)) this.sightings.add(source, said);
     const { seq, id } = watermarkOf(sources, await this.#own(), eras) ?? NOTHING;
     return { kind: 'body', status: 200, body: JSON.stringify({ seq, id, gzip: true, origins: true }) };
@@ -164,6 +165,7 @@ export class Receiver {
       own = await this.#own();
     } while (this.sources.loaded !== known);
     const { sources } = known;
+    this.sightings.replaced(request.eras);
     if (sources.has(source)) this.sightings.add(source, request);
     const decision = decide({ marks: sources, own, partsMax: limits.forwardPartsMax }, request, events);
     if (decision.kind === 'self') return TO_ITSELF;
@@ -283,7 +285,7 @@ export class Receiver {
   async #load(): Promise<Snapshot> {
     const { disk, notices } = this.#options;
     if (this.sources.loaded !== undefined) return this.sources.loaded;
-    this.#eras = [[1, await this.source()]];
+    this.#eras = await readEras(disk, await this.source());
     await this.sightings.load().catch(({ message }: Error) => {
       notices.warn('what the devices said of themselves cannot be read', { folder: disk.folder, reason: message });
     });

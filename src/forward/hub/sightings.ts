@@ -12,7 +12,7 @@ import { idTimeMs } from '../../journal/line/uuid.ts';
 import type { SourceQuery, SourceState } from '../../journal/look/source-state.ts';
 import { sealedFile, unsealedFile } from '../../journal/sealed.ts';
 import { Mutex } from '../../waiting/mutex.ts';
-import { isId } from '../source.ts';
+import { type Era, isId } from '../source.ts';
 import type { SaidOfSource } from './received.ts';
 import type { Snapshot } from './snapshot.ts';
 import type { SourcesOptions } from './sources.ts';
@@ -30,6 +30,8 @@ interface Sighting {
   seenMs: number;
   /** The journal that brought its last event; undefined if it sent that itself. */
   through?: string | undefined;
+  /** Whether its journal has another id now, as far as is known. */
+  isReplaced?: boolean;
   /** Number of events reported as lost. */
   lost: number;
   /** Number of sources that were known before this one. */
@@ -54,7 +56,8 @@ export class Sightings {
   /** The time of the oldest last request of a source, in ms since 1970; Infinity if none is known. */
   get firstSeenMs(): number {
     let firstMs = Number.POSITIVE_INFINITY;
-    for (const { seenMs } of this.#known?.values() ?? []) if (seenMs > 0 && seenMs < firstMs) firstMs = seenMs;
+    for (const one of this.#known?.values() ?? [])
+      if (one.seenMs > 0 && one.seenMs < firstMs && isExpected(one)) firstMs = one.seenMs;
     return firstMs;
   }
 
@@ -99,12 +102,10 @@ export class Sightings {
   ): Generator<SourceState> {
     const untilMs = Date.now() - (silentMs ?? Number.NEGATIVE_INFINITY);
     let left = limit;
-    for (const [source, { name, tokenName, lastSeq, seenMs, lost, through }] of this.#allAfter(
-      after,
-      this.complete(snapshot),
-    )) {
+    for (const [source, said] of this.#allAfter(after, this.complete(snapshot))) {
+      const { name, tokenName, lastSeq, seenMs, lost } = said;
       const mark = snapshot.sources.get(source);
-      if (mark === undefined || seenMs > untilMs || (silentMs !== undefined && through !== undefined)) continue;
+      if (mark === undefined || seenMs > untilMs || (silentMs !== undefined && !isExpected(said))) continue;
       yield {
         id: source,
         name: name ?? null,
@@ -167,6 +168,7 @@ export class Sightings {
     this.#known!.delete(source);
     this.#known!.set(source, known); // at the end
     known.through = undefined;
+    known.isReplaced = false;
     known.name = name ?? known.name;
     known.tokenName = tokenName?.slice(0, NAME_CHARACTERS_MAX) ?? known.tokenName;
     known.lastSeq = lastSeq ?? known.lastSeq;
@@ -178,6 +180,11 @@ export class Sightings {
   brought(source: string, through: string): void {
     const known = this.#of(source);
     if (known !== undefined) known.through = through;
+  }
+
+  /** Notes that a journal has a new id: nothing is expected from its earlier ones, until one of them sends again, as a copy does. */
+  replaced(eras: readonly Era[]): void {
+    for (const [, id] of eras.slice(0, -1)) if (this.#known?.has(id)) this.#of(id)!.isReplaced = true;
   }
 
   /** @returns what is known of a source, which is about to change; undefined before `load` */
@@ -213,6 +220,11 @@ export class Sightings {
       await this.#options.disk.replace(NAME, bytes).catch(() => {}); // the next write has it
     });
   }
+}
+
+/** Whether a source makes requests of its own. */
+function isExpected({ through, isReplaced }: Sighting): boolean {
+  return through === undefined && isReplaced !== true;
 }
 
 function timeText(ms = 0): string | null {

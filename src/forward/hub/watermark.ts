@@ -217,11 +217,16 @@ export function decide(
   if (firstSeq > at.seq + 1 && !isLost) return { kind: 'gap', at };
   const sentId = (seq: number) => (seq === firstSeq - 1 ? after : events[seq - firstSeq]?.origin.id);
   if (findOther(at, sentId) !== undefined) return { kind: 'fork', at };
-  return takeAll(known, at, events);
+  return takeAll(known, at, events, begins);
 }
 
-/** @param at what is here of the sender */
-function takeAll({ marks, own, partsMax }: Known, at: Watermark, events: readonly ForwardedEvent[]): Decision {
+/** @param at what is here of the sender @param begins its lines before this one are not lost, but of an earlier id */
+function takeAll(
+  { marks, own, partsMax }: Known,
+  at: Watermark,
+  events: readonly ForwardedEvent[],
+  begins: number,
+): Decision {
   const { source, seq: firstSeq } = events[0]!.origin;
   const changed = new Map([[source, at]]);
   const get = (journal: string) => changed.get(journal) ?? marks.get(journal) ?? NOTHING;
@@ -248,7 +253,7 @@ function takeAll({ marks, own, partsMax }: Known, at: Watermark, events: readonl
     fresh.push(event);
     if (journal !== source || n !== seq) change(note, name, id);
   }
-  const lost = outside([{ first: at.seq + 1, last: firstSeq - 1 }], at.ahead);
+  const lost = outside([{ first: Math.max(at.seq + 1, begins), last: firstSeq - 1 }], at.ahead);
   return { kind: 'taken', fresh, marks: changed, lost, other, dropped };
 }
 

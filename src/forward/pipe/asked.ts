@@ -4,7 +4,7 @@
  */
 
 import type { Line } from '../../journal/look/reading.ts';
-import type { Sent } from '../destinations/destination.ts';
+import type { Asked, Sent } from '../destinations/destination.ts';
 import { kindOf } from '../destinations/kinds.ts';
 import type { Position } from '../position.ts';
 import type { DestinationSettings } from '../settings.ts';
@@ -62,14 +62,14 @@ export class AskedSending {
     return OPENING;
   }
 
-  async #continueAt(theirs: Position): Promise<State> {
+  async #continueAt(theirs: Extract<Asked, { kind: 'at' }>): Promise<State> {
     const { ledger, lastSeq, settings, notices, backlog, traffic, ack } = this.#sender;
     const { value } = ledger;
-    if (theirs.seq > lastSeq || (theirs.seq > 0 && !(await hasSameEvent(this.#sender, theirs)))) {
+    if (theirs.seq > lastSeq || (theirs.id !== null && !(await hasSameEvent(this.#sender, theirs)))) {
       const problem = `${settings.to} has event ${theirs.seq} of this journal as ${theirs.id}, and this journal, which ends with ${lastSeq}, does not`;
       return stopAtFork(this.#sender, problem, theirs.id, ASKING);
     }
-    const seq = await this.#findSettled(theirs.seq);
+    const seq = await this.#findSettled(theirs);
     if (seq < value.seq && value.id !== null) {
       const counts = { had: value.seq, has: theirs.seq };
       notices.warn('the destination has fewer events than it had: they are sent again', counts);
@@ -83,8 +83,8 @@ export class AskedSending {
     return IDLE;
   }
 
-  /** @returns the last event that the destination does not need any more. @param theirSeq the last one that it has */
-  async #findSettled(theirSeq: number): Promise<number> {
+  /** @returns the last event that the destination does not need any more */
+  async #findSettled({ seq: theirSeq, knowsIds }: Extract<Asked, { kind: 'at' }>): Promise<number> {
     const { ledger, traits, beginSeq } = this.#sender;
     const { seq, id } = ledger.value;
     if (theirSeq > 0) this.#isEmpty = false;
@@ -100,7 +100,7 @@ export class AskedSending {
     }
     // It has lost all that it had: also what is before the first event of this id, if it got that. What retention removed of that gets
     // a dead letter.
-    return seq < beginSeq ? 0 : beginSeq - 1;
+    return knowsIds || seq < beginSeq ? 0 : beginSeq - 1;
   }
 
   #warnOfNothing(had: number): void {

@@ -14,7 +14,7 @@ import { readFirstSeq } from '../folder.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Outcome } from '../ledger/letter.ts';
 import type { Deployment, DestinationSettings } from '../settings.ts';
-import { readBegin } from '../source.ts';
+import { type Era, readBegin, readEras } from '../source.ts';
 import { Backlog } from './backlog.ts';
 import { IDLE, type State, settle, stop } from './states.ts';
 import { Traffic } from './traffic.ts';
@@ -75,6 +75,8 @@ export class Sender {
   source = '';
   /** The first event of the journal under its id. */
   beginSeq = 1;
+  /** Its ids, this one last. */
+  eras: readonly Era[] = [];
   /** Refusals since the last event that was taken. */
   refusals = 0;
   readonly #options: SenderOptions;
@@ -139,6 +141,7 @@ export class Sender {
   async findSource(): Promise<void> {
     const source = await this.#options.source();
     this.beginSeq = await readBegin(this.disk, source);
+    this.eras = await readEras(this.disk, source);
     this.source = source;
   }
 
@@ -157,9 +160,9 @@ export class Sender {
   }
 
   get #opening(): Opening {
-    const { settings, source, beginSeq, limits } = this;
+    const { settings, source, beginSeq, eras, limits } = this;
     const { deployment, sourceName, openClient } = this.#options;
-    return { ...settings, deployment, source, sourceName, beginSeq, limits, openClient };
+    return { ...settings, deployment, source, sourceName, beginSeq, eras, limits, openClient };
   }
 
   /**

@@ -21,7 +21,7 @@ const HUB = '{"seq":0,"id":null}';
 const ID = '01a1fb95-0000-7000-8000-000000000002';
 /** What has a seq, and is not what a hub says. */
 const NO_POSITIONS: readonly object[] = [
-  { seq: 7, id: null },
+  { seq: -1, id: null },
   { seq: 0, id: ID },
   { seq: 7 },
   { seq: 0 },
@@ -162,7 +162,7 @@ test('a hub is asked: what each answer means, and that only an answer decides th
     assert.equal(shown(await destination.ask(NEVER)), expected, scripted.join(' '));
   }
   answer = [200, `{"seq":7,"id":"${ID}"}`];
-  assert.deepEqual(await destination.ask(NEVER), { kind: 'at', seq: 7, id: ID });
+  assert.deepEqual(await destination.ask(NEVER), { kind: 'at', seq: 7, id: ID, knowsIds: false });
   assert.deepEqual([got[0]?.method, got[0]?.url], ['GET', `/prod/forward/${SOURCE}`]);
 });
 

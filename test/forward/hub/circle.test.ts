@@ -1,8 +1,12 @@
 /** Services that forward to each other, in chains, by two ways and in circles, and older ones among them: no event is anywhere twice. */
 
 import assert from 'node:assert/strict';
+import { cpSync, rmSync } from 'node:fs';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { limits as standardLimits } from '../../../src/config/limits.ts';
+import { newIdentity } from '../../../src/forward/by-hand.ts';
+import { openDisk } from '../../../src/journal/disk.ts';
 import { sourceIn, stateIn } from '../../support/forwarded.ts';
 import { askHub, SentJournal, sourceOf } from '../../support/forwarding.ts';
 import { rounds } from '../../support/long.ts';
@@ -89,6 +93,40 @@ test('by two ways, and at a top that the device sends to itself, each event arri
     assert.deepEqual(origin ?? from, [source, own.get(id)]);
     assert.equal(origin === undefined, (from as [string])[0] === source, 'the origin is written if it is another line');
   }
+});
+
+test('a restored site gets its own events back from its devices, and the hub behind it leaves out what it has', async (t) => {
+  const [device, site, top] = (await newSites(t, 3)) as [Site, Site, Site];
+  await top.start();
+  await site.start(top);
+  await device.start(site);
+  assert.deepEqual(await report(device, named('a', 5)), ok(5));
+  await reaches(5, site, top);
+  await site.stop();
+  const backup = newFolder(t);
+  cpSync(site.data, backup, { recursive: true });
+  await site.start(top);
+  assert.deepEqual(await report(device, named('b', 5)), ok(5));
+  await reaches(10, site, top);
+  await site.stop();
+  rmSync(site.data, { recursive: true });
+  cpSync(backup, site.data, { recursive: true });
+  await site.start(top);
+  await eventually('it is stopped', () => site.state() === 'stopped');
+  await site.stop();
+  await newIdentity(openDisk(site.data), 6, standardLimits);
+  await site.start(top);
+  await device.reload();
+  assert.deepEqual(await report(device, ['c']), [200]);
+  await reaches(11, site, top);
+  const { from, origin } = eventsIn(top.data).at(-1)!;
+  assert.deepEqual(
+    [from, origin],
+    [
+      [sourceIn(site.data), 11],
+      [sourceIn(device.data), 11],
+    ],
+  );
 });
 
 test('two services whose direction is turned around double nothing, and later events pass', async (t) => {

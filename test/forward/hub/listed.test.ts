@@ -87,3 +87,28 @@ test('a search by the name of one source looks for its id, and by one that sever
   assert.deepEqual(ids.filter(two.has), [ids[1], ids[2]]);
   assert.equal(none.onlyId?.(), undefined);
 });
+
+test('what came by another journal, and a journal that has a new id, is not missed, until it sends by itself', async () => {
+  const { sightings, list, marks } = await listed();
+  for (const id of ids) sightings.add(id, {});
+  const silent = () => Array.from(list({ silentMs: -1 }), ({ id }) => id);
+  assert.deepEqual(silent(), ids);
+  sightings.brought(ids[3]!, ids[4]!);
+  sightings.brought(sourceOf(77), ids[4]!);
+  marks.set(sourceOf(77), { ...NOTHING, seq: 1, id: sourceOf(77) });
+  sightings.replaced([
+    [1, ids[5]!],
+    [2, ids[6]!],
+  ]);
+  assert.deepEqual(
+    silent(),
+    ids.filter((_, at) => at !== 3 && at !== 5),
+  );
+  assert.deepEqual(
+    Array.from(list(), ({ id }) => id),
+    [...ids, sourceOf(77)],
+  );
+  assert.equal(Array.from(list()).at(-1)?.last_seen, null);
+  for (const at of [3, 5]) sightings.add(ids[at]!, {});
+  assert.deepEqual(silent().toSorted(), ids);
+});
