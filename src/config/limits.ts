@@ -72,12 +72,16 @@ export const limits = {
   /** Forwarding: lines of one insert into ClickHouse. */
   insertBytes: 4 * MIB,
   insertLinesMax: 10_000,
-  /** Sources of one journal of a hub, and the percentage at which a warning is logged. */
-  forwardSourcesMax: 10_000,
+  /** Journals whose events one journal of a hub has, and the percentage at which a warning is logged. */
+  forwardSourcesMax: 50_000,
   forwardSourcesWarnedPercent: 90,
+  /** At the limit, a journal without an event for this long makes place for another one. */
+  forwardForgottenMs: 90 * 86_400_000,
   /** Bytes of the names and numbers that a hub stores for a source, and the timeout of storing them. */
   seenBytesMax: 1_024,
   seenWriteMs: 10_000,
+  /** How fast a hub writes how far it is with others, if lines that it left out moved that: the whole file, each `seenWriteMs` or later. */
+  snapshotBytesPerSecond: 100_000,
   /** Without an event for this long, a pipe asks its hub, which could not distinguish a silent device from a lost one otherwise. */
   forwardIdleMs: 600_000,
   /** Parts of a journal that a hub has before events that it lacks, and ranges of events that are lost: others count as here. */

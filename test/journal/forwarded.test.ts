@@ -101,7 +101,7 @@ for (const segmentBytes of [1_000_000, 1]) {
   });
 }
 
-test('an event is found by its origin and by its sender, and not by what its metadata says [forwarded-3]', async (t) => {
+test('an event is found by its origin and by its sender, and not by what its metadata says', async (t) => {
   const disk = openDisk(newFolder(t));
   const journal = await open(disk);
   const [device, site, other] = [1, 2, 3].map(idOf) as [string, string, string];

@@ -181,9 +181,8 @@ export class Receiver {
       return conflict(why, at, explain(why, firstSeq, at));
     }
     const others = [...decision.marks.keys()].filter((id) => !sources.has(id)).length;
-    const { forwardSourcesMax: sourcesMax } = limits;
-    if (others > 0 && sources.size + this.#newcomers + others > sourcesMax) {
-      return unavailable(`this hub has events of ${sourcesMax} journals and takes no further one`);
+    if (others > 0 && !this.#makePlace(known, others, decision)) {
+      return unavailable(`this hub has events of ${limits.forwardSourcesMax} journals and takes no further one`);
     }
     if (decision.fresh.length > 0 && refusal !== undefined) return unavailable(refusal); // and `begin` might have opened nothing
     this.#newcomers += others;
@@ -191,10 +190,30 @@ export class Receiver {
       this.#newcomers -= others;
     });
     if (failure !== undefined) return failure;
+    if (decision.fresh.at(-1) !== events.at(-1)) this.sources.moved();
     this.#note(request, decision, others > 0);
     if (others > 0) this.#warnIfFull(known);
     const { seq, id } = decision.marks.get(source)!;
     return { kind: 'body', status: 200, body: JSON.stringify({ seq, id }) };
+  }
+
+  /** Forgets journals that have been silent for long. Others stay: in a circle of hubs that forget, an event could go round. @returns whether there is place for new ones */
+  #makePlace({ sources }: Snapshot, count: number, { marks }: Taken): boolean {
+    const { limits, notices } = this.#options;
+    const { forwardSourcesMax: most, forwardForgottenMs } = limits;
+    while (sources.size + this.#newcomers + count > most) {
+      const old = this.sightings.oldest((source) => sources.has(source) && !marks.has(source));
+      if (old === undefined || old.lastMs > Date.now() - forwardForgottenMs) return false;
+      sources.delete(old.source);
+      this.sightings.drop(old.source);
+      this.sources.moved();
+      const last = new Date(old.lastMs).toISOString();
+      notices.rated.warn('a journal without events for long was forgotten, for a new one', {
+        source: old.source,
+        last,
+      });
+    }
+    return true;
   }
 
   /** Records the events, if there are any, and then sets the watermarks. @returns the reply if they cannot be recorded */

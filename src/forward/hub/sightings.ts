@@ -28,8 +28,9 @@ interface Sighting {
   lastSeq?: number | undefined;
   /** When the last request arrived, in ms since 1970; 0 if that is not known. */
   seenMs: number;
-  /** The journal that brought its last event; undefined if it sent that itself. */
+  /** The journal that brought its last event, and when, in ms since 1970; undefined if it sent that itself. */
   through?: string | undefined;
+  broughtMs?: number | undefined;
   /** Whether its journal has another id now, as far as is known. */
   isReplaced?: boolean;
   /** Number of events reported as lost. */
@@ -69,9 +70,12 @@ export class Sightings {
     if (this.#known !== undefined && this.#completed === sources) return this.#known;
     const found = Array.from(sources.keys(), (source) => {
       const said = this.#known?.get(source) ?? { seenMs: 0, lost: 0 };
-      const { time, through } = newest.get(source) ?? { time: '1970', through: (said as Sighting).through };
-      const sentMs = through === undefined ? Date.parse(time) : 0;
-      return { source, said: { ...said, through, seenMs: Math.max(said.seenMs, sentMs) } };
+      const last = newest.get(source);
+      if (last === undefined) return { source, said };
+      const lastMs = Date.parse(last.time);
+      const { through } = last;
+      if (through !== undefined) return { source, said: { ...said, through, broughtMs: lastMs } };
+      return { source, said: { ...said, through, seenMs: Math.max(said.seenMs, lastMs) } };
     }).sort((one, other) => one.said.seenMs - other.said.seenMs);
     const known = new Map(found.map(({ source, said }, number) => [source, { ...said, number }]));
     this.#count = known.size;
@@ -179,7 +183,9 @@ export class Sightings {
   /** Notes which journal brought events of another one. */
   brought(source: string, through: string): void {
     const known = this.#of(source);
-    if (known !== undefined) known.through = through;
+    if (known === undefined) return;
+    known.through = through;
+    known.broughtMs = Date.now();
   }
 
   /** Notes that a journal has a new id: nothing is expected from its earlier ones, until one of them sends again, as a copy does. */
@@ -197,10 +203,26 @@ export class Sightings {
     return known;
   }
 
+  /** @returns the source without a request or an event for the longest time, and when the last one was, if that is known of any */
+  oldest(isWanted: (source: string) => boolean): { readonly source: string; readonly lastMs: number } | undefined {
+    let oldest: { readonly source: string; readonly lastMs: number } | undefined;
+    for (const [source, { seenMs, broughtMs = 0 }] of this.#known ?? []) {
+      const lastMs = Math.max(seenMs, broughtMs);
+      if (lastMs > 0 && lastMs < (oldest?.lastMs ?? Number.POSITIVE_INFINITY) && isWanted(source))
+        oldest = { source, lastMs };
+    }
+    return oldest;
+  }
+
   /** Forgets a source, also in the file. Never rejects. */
   remove(source: string): Promise<void> {
-    this.#known?.delete(source);
+    this.drop(source);
     return this.write();
+  }
+
+  /** Forgets a source; the next write has it. */
+  drop(source: string): void {
+    this.#known?.delete(source);
   }
 
   /** Call before the journal is opened, also if another one takes its place. */

@@ -53,8 +53,12 @@ export async function readSnapshot(
   return { ...createSnapshot(), seq, sources: new Map(marks) };
 }
 
-/** Replaces the file, durably. @throws the error of a system call, after which the old file is there, or the new one */
-export async function writeSnapshot(disk: Disk, { seq, sources }: Pick<Snapshot, 'seq' | 'sources'>): Promise<void> {
+/**
+ * Replaces the file, durably.
+ * @returns its bytes
+ * @throws the error of a system call, after which the old file is there, or the new one
+ */
+export async function writeSnapshot(disk: Disk, { seq, sources }: Pick<Snapshot, 'seq' | 'sources'>): Promise<number> {
   const marks = Array.from(sources, ([source, { seq, id, lost, ahead }]) => {
     const stored: unknown[] = [source, seq, id];
     // Version 0.3 reads an empty list as that of a journal with missing events.
@@ -63,7 +67,9 @@ export async function writeSnapshot(disk: Disk, { seq, sources }: Pick<Snapshot,
     if (lost.length > 0) stored.push(lost.map(({ first, last }) => [first, last]));
     return JSON.stringify(stored);
   });
-  await replaceDurably(disk, SNAPSHOT_FILE, [sealedFile(`{"seq":${seq},"sources":[${marks}]`)]);
+  const bytes = sealedFile(`{"seq":${seq},"sources":[${marks}]`);
+  await replaceDurably(disk, SNAPSHOT_FILE, [bytes]);
+  return bytes.length;
 }
 
 type StoredMark = [

@@ -48,6 +48,10 @@ export class Sources {
   readonly #writes = new Mutex();
   /** Records that started while the watermarks were loaded, and might still become durable. */
   readonly #recording = new Set<Promise<unknown>>();
+  /** See `moved`. */
+  #timer: NodeJS.Timeout | undefined;
+  /** Of the file, as it was written last. */
+  #bytes = 0;
 
   constructor(options: SourcesOptions) {
     this.#options = options;
@@ -64,8 +68,34 @@ export class Sources {
     return this.#opening.losses ?? [];
   }
 
+  /**
+   * Call when a watermark is another one and no line says so: it is in the file some seconds later. A crash before that lets a sender
+   * send lines again that are left out again.
+   */
+  moved(): void {
+    const { seenWriteMs, snapshotBytesPerSecond } = this.#options.limits;
+    const pauseMs = Math.max(seenWriteMs, (1_000 * this.#bytes) / snapshotBytesPerSecond);
+    this.#timer ??= setTimeout(() => void this.#writeMoved(), pauseMs).unref();
+  }
+
+  async #writeMoved(): Promise<void> {
+    const opening = this.#opening;
+    this.#timer = undefined;
+    const { notices, progress } = this.#options;
+    try {
+      const durable = await progress().durable();
+      if (durable.kind !== 'before' || opening.loaded === undefined) return;
+      await Promise.all(this.#recording); // the watermarks then have the lines up to that seq
+      await this.#write(opening, opening.loaded, durable.seq - 1);
+    } catch (error) {
+      notices.rated.warn('how far this hub is with others is not in its file', { problem: (error as Error).message });
+    }
+  }
+
   /** Call before the journal is opened, also if another one takes its place. */
   forget(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
     this.#opening = { writtenSeq: 0 };
   }
 
@@ -249,7 +279,7 @@ export class Sources {
     return this.#writes.run(async () => {
       if (opening !== this.#opening) throw new Error('the journal was opened again meanwhile');
       if (seq < opening.writtenSeq) return; // `removing` relies on the written seq
-      await writeSnapshot(this.#options.disk, { ...(opening.loaded ?? known), seq }); // it might have been loaded since
+      this.#bytes = await writeSnapshot(this.#options.disk, { ...(opening.loaded ?? known), seq }); // it might have been loaded since
       opening.writtenSeq = seq;
     });
   }

@@ -253,7 +253,7 @@ test('a hub that accepts gzip gets packed lines, and gets them again unpacked if
   }
 });
 
-test('lines with members that version 0.3 does not know go to a hub that says it takes them [targets-11]', async (t) => {
+test('lines with members that version 0.3 does not know go to a hub that says it takes them', async (t) => {
   const first = (name: readonly [string, number] | undefined, slot = ''): PlainEvent => ({
     ...orders,
     origin: { id: ID, source: idOf(50), seq: 1, recorded: '2020-01-01T00:00:00.000Z', first: name },

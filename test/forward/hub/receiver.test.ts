@@ -3,10 +3,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits as standardLimits } from '../../../src/config/limits.ts';
-import { SentJournal, sourceOf } from '../../support/forwarding.ts';
+import { observation, SentJournal, sourceOf } from '../../support/forwarding.ts';
 import { eventually, upTo } from '../../support/tools.ts';
 import { gate } from '../../world/gate.ts';
-import { forwardedIn, TestHub } from '../../world/hub.ts';
+import { forwardedIn, OWN, TestHub } from '../../world/hub.ts';
 import { SimulatedDisk, systemError } from '../../world/simulated-disk.ts';
 
 test('a source that loses events in each of its requests does not fill the log', async () => {
@@ -137,4 +137,46 @@ test('files that close while a snapshot is written are one more write, a failure
   await again.journal.close();
   assert.ok(again.notices.some((line) => /could not record the last seq of the journal.*EIO/.test(line)));
   assert.ok(again.disk.names().includes('.stopped-cleanly'));
+});
+
+test('a journal without an event for long makes place for a new one, and a younger one does not [receiver-7]', async () => {
+  const limits = { forwardSourcesMax: 3, forwardForgottenMs: 300 } as never;
+  const hub = await TestHub.open(new SimulatedDisk(), { limits });
+  const senders = Array.from({ length: 6 }, (_, index) => new SentJournal(3, sourceOf(index + 1)));
+  const put = async (at: number, seq: number) => (await hub.put(senders[at]!, seq, seq)).status;
+  for (const at of [0, 1, 2]) assert.equal(await put(at, 1), 200);
+  assert.equal(await put(3, 1), 503);
+  await new Promise((resolve) => setTimeout(resolve, 320));
+  assert.equal(await put(1, 2), 200);
+  assert.equal(await put(3, 1), 200);
+  assert.equal(hub.receiver.sources.loaded?.sources.size, 3);
+  assert.equal((await hub.ask(senders[0]!.source)).seq, 0);
+  assert.equal((await hub.ask(senders[1]!.source)).seq, 2);
+  assert.match(hub.notices.join('\n'), new RegExp(`without events for long was forgotten.*${senders[0]!.source}`));
+  assert.equal(await put(4, 1), 200, 'the next oldest');
+  assert.equal(await put(5, 1), 503, 'the others had requests since');
+});
+
+test('how far a hub is by lines that it left out is in its file some seconds later, and at a stop [receiver-8]', async () => {
+  const disk = new SimulatedDisk();
+  const hub = await TestHub.open(disk, { limits: { seenWriteMs: 50, snapshotBytesPerSecond: 1e9 } as never });
+  const own = async (count: number) => {
+    for (let seq = 1; seq <= count; seq += 1) await hub.report();
+  };
+  await own(4);
+  const back = new SentJournal(4, sourceOf(1), (seq) => ({
+    ...observation(`${seq}`),
+    origin: { id: sourceOf(100 + seq), source: OWN, seq, recorded: '2020-01-01T00:00:00.000Z' },
+  }));
+  assert.equal((await hub.put(back, 1, 3)).seq, 3);
+  const writes = () => disk.calls.filter((call) => call.startsWith('rename forward-sources.json')).length;
+  const before = writes();
+  assert.equal((await (await TestHub.open(disk.afterCrash())).ask(back.source)).seq, 0, 'a crash at once');
+  await eventually('the file is written', () => writes() > before);
+  const cut = disk.afterPowerCut({ entries: 'none', share: 0, behind: 'nothing' });
+  assert.equal((await (await TestHub.open(cut)).ask(back.source)).seq, 3);
+  assert.equal((await hub.put(back, 4, 4)).seq, 4);
+  await hub.journal.close();
+  assert.equal((await (await TestHub.open(disk.afterCrash())).ask(back.source)).seq, 4);
+  assert.ok(writes() <= before + 3, 'one write for many requests');
 });

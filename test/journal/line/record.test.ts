@@ -392,7 +392,7 @@ test('every event is read back unchanged, with JSON.parse and member by member, 
   );
 });
 
-test('each reader passes the slot of a line, also of one that was reported here [slot-1]', () => {
+test('each reader passes the slot of a line, also of one that was reported here', () => {
   for (const [event, at] of [
     [{ ...materialization, eventTime: '2026-11-20T15:19:45Z' }, ',"metadata"'],
     [check, ',"metadata"'],

@@ -31,6 +31,8 @@ const byReason: Readonly<Record<string, readonly string[]>> = {
   'it costs reading or memory, or is a bound that short lines, few keys and few sources do not reach': [
     'a hub keeps the last body of each source in memory, of which it needs the id',
     'a hub takes any number of sources',
+    'a journal that still sends is forgotten for a new one, so that its events come twice',
+    'how far a hub is by lines that it left out is never in its file',
     'a source that asks for the first time is remembered, so that their number has no bound',
     'any number of requests of one source wait',
     'all of a journal is read ahead',
@@ -53,7 +55,6 @@ const byReason: Readonly<Record<string, readonly string[]>> = {
     'what a repair of a hub has lost of its own lines never comes back',
     'the gaps of a journal have no bound',
     'an event that came by another way is recorded again',
-    'a line with an origin is sent to a hub that refuses it for good',
   ],
   'nobody sends such a name or such a line': ['the sources of one deployment are those of another'],
   'all tokens may report and forward': ['a token that may only report may forward'],
