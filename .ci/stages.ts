@@ -184,7 +184,7 @@ export const stages: readonly Stage[] = [
       when: 'changed',
       inputs: [
         ...['test/edges', 'README.md', 'bin', 'src/test-mode', 'src/telemetry', ...LINES],
-        ...['src/commands/pytest.ts', 'src/commands/python.ts', 'src/http/batch.ts'],
+        ...['src/commands/printed', 'src/http/batch.ts'],
       ],
       tools: ['recipes', 'python3', 'pythons', 'postgresql', 'promtool', 'go', 'javac', 'curl', 'jq', 'openssl'],
     },

@@ -9,6 +9,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type BuildOptions, build, type Plugin } from 'esbuild';
+import { packPrinted } from './commands/printed/build.ts';
 import { exitCodes } from './config/exit-codes.ts';
 import { startService } from './embed.ts';
 import { packPage } from './http/page/build.ts';
@@ -20,7 +21,7 @@ const dist = join(root, 'dist');
 const common: BuildOptions = {
   // Without the `strict` of `tsconfig.json`, which would repeat the directive of the banner in each module.
   tsconfigRaw: { compilerOptions: { target: 'es2023', verbatimModuleSyntax: true } },
-  define: { ASSETLOG_PAGE: JSON.stringify(await packPage()) },
+  define: { ASSETLOG_PAGE: JSON.stringify(await packPage()), ASSETLOG_PRINTED: JSON.stringify(packPrinted()) },
   absWorkingDir: root,
   bundle: true,
   platform: 'node',

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { after, type TestContext, test } from 'node:test';
 import { inspect } from 'node:util';
 import type { Output } from '../src/commands/cli/command.ts';
-import { pytest } from '../src/commands/pytest.ts';
+import { pytest } from '../src/commands/printed/printed.ts';
 import { waitLimits } from '../src/config/limits.ts';
 import {
   type EventFilter,

@@ -6,6 +6,8 @@ import { join, posix } from 'node:path';
 import { test } from 'node:test';
 import { build } from 'esbuild';
 
+import { readPrinted } from '../src/commands/printed/build.ts';
+import { version } from '../src/config/names.ts';
 import { typeScriptFiles } from './support/compiler.ts';
 import { root } from './support/program.ts';
 import { testFiles } from './support/run-tests.ts';
@@ -156,6 +158,17 @@ test('nothing but Node is needed at run time', () => {
   assert.equal(JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).dependencies, undefined);
 });
 
+test('programs in Python are files of their language, and their first line has the version', () => {
+  for (const [path, text] of sources)
+    assert.doesNotMatch(text, /^ *(def \w+\(.*|import [\w.]+(, [\w.]+)*|@\w+\.\w+.*)$/m, path);
+  const files = Object.entries(readPrinted());
+  assert.ok(files.length >= 3);
+  for (const [name, text] of files) {
+    assert.match(text, RegExp(`^# .* assetlog ${version}: assetlog \\w+ >>? \\S+\\n`), name);
+    assert.match(text, /[^\n]\n$/, name);
+  }
+});
+
 test('the file system, sockets and the clock are reached by few files', () => {
   const allowed: Readonly<Record<string, readonly string[]>> = {
     'node:fs': [
@@ -278,7 +291,7 @@ test('engines cost at most 25,400 bytes of the program with --ack: NATS 10,800 o
     bundle: true,
     minify: true,
     platform: 'node',
-    define: { ASSETLOG_PAGE: '""' },
+    define: { ASSETLOG_PAGE: '""', ASSETLOG_PRINTED: '""' },
     metafile: true,
     write: false,
   });

@@ -3,14 +3,12 @@
 import type { Command } from './cli/command.ts';
 import { completionOf, completionScripts } from './cli/completion.ts';
 import { type CommandGroups, commandHelp, generalHelp } from './cli/help.ts';
-import { dagster } from './dagster.ts';
 import { forward } from './forward/forward.ts';
 import { healthcheck } from './healthcheck.ts';
 import { assets } from './look/assets.ts';
 import { events } from './look/events.ts';
 import { sources } from './look/sources.ts';
-import { pytest } from './pytest.ts';
-import { python } from './python.ts';
+import { dagster, pytest, python } from './printed/printed.ts';
 import { report } from './send/report.ts';
 import { serve, serveNotes } from './serve.ts';
 import { token } from './token.ts';

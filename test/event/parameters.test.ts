@@ -35,7 +35,7 @@ async function programWithRow(t: TestContext, row: object = runLabel): Promise<R
     bundle: true,
     platform: 'node',
     format: 'esm',
-    define: { ASSETLOG_PAGE: '""' },
+    define: { ASSETLOG_PAGE: '""', ASSETLOG_PRINTED: '""' },
     plugins: [
       {
         name: 'table',

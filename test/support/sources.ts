@@ -16,7 +16,10 @@ export const sources: ReadonlyMap<string, string> = new Map(
 
 /** @returns whether a file in `src/` is part of the program; build and release scripts, and files for browsers, are not */
 export function isProgram(path: string): boolean {
-  return !['build.ts', 'release.ts', 'http/page/build.ts'].includes(path) && !isForBrowsers(path);
+  return (
+    !['build.ts', 'release.ts', 'http/page/build.ts', 'commands/printed/build.ts'].includes(path) &&
+    !isForBrowsers(path)
+  );
 }
 
 /** @returns whether a file in `src/` runs in a browser */

@@ -112,16 +112,17 @@ export function defineCommand<Values extends object>(
 /**
  * Defines a command that prints one file, such as a module of a test, and has no options.
  * @param description its notes end before the exit codes
- * @param text returns the file without its last line feed
+ * @param text returns the file, which ends with a line feed
  */
-export function defineFile(description: Omit<Description<object>, 'options'>, text: () => string): Command {
+export function defineFile(description: Omit<Description<object>, 'options'>, text: () => Promise<string>): Command {
   const notes = [...description.notes, '', 'Exit codes:', '  0 printed; 2 flags, or >> to a file that has it already'];
   return defineCommand<object>({ ...description, notes, options: {} }, async (_values, output) => {
-    const [begin = ''] = text().split(version, 1);
+    const file = await text();
+    const [begin = ''] = file.split(version, 1);
     const [line] = readAppendedFile(process.stdout.fd).match(RegExp(`^${begin}[^:\\n]*`, 'm')) ?? [];
     if (line !== undefined)
       return refuse(output, `the file has "${line}" already; remove that first, and append to the file again`);
-    output.print(text());
+    output.print(file.slice(0, -1));
     return exitCodes.done;
   });
 }

@@ -1,22 +1,4 @@
-/** `assetlog pytest`: prints pytest fixtures for a `conftest.py`. They need no package but pytest. */
-
-import { version } from '../config/names.ts';
-import { defineFile } from './cli/command.ts';
-
-export const pytest = defineFile(
-  {
-    summary: 'print fixtures for pytest that start a service',
-    about: 'Prints fixtures for a conftest.py. They match this version, and need only pytest and the standard library.',
-    notes: [
-      'Examples:',
-      '  assetlog pytest >> tests/conftest.py',
-      '  ASSETLOG_PROGRAM=dist/server.js pytest     for a program that is not on the PATH',
-    ],
-  },
-  () => FIXTURES,
-);
-
-const FIXTURES = `# pytest fixtures of assetlog ${version}: assetlog pytest >> tests/conftest.py
+# pytest fixtures of assetlog 0.4.0: assetlog pytest >> tests/conftest.py
 import itertools, json, os, shutil, subprocess, urllib.error, urllib.parse, urllib.request
 from threading import Event, Timer
 import pytest
@@ -133,4 +115,4 @@ def stand_in():
 def assetlog(stand_in):
     """A service that is empty at the start of each test"""
     stand_in.reset()
-    return stand_in`;
+    return stand_in

@@ -1,46 +1,4 @@
-/** `assetlog dagster`: prints a sensor for Dagster that asks for the events. It needs no package but Dagster. */
-
-import { version } from '../config/names.ts';
-import { defineFile } from './cli/command.ts';
-
-export const dagster = defineFile(
-  {
-    summary: 'print a sensor for Dagster that asks a service for its events',
-    about:
-      'Prints one file for a folder of your Dagster code. Its sensor asks GET /events of a service every few seconds, and\n' +
-      'Dagster records each event without a run: materializations, observations and checks, with type and time.',
-    notes: [
-      'Pull with this sensor if Dagster can reach the service. Dagster needs no web server and no open port for it,\n' +
-        'and each event has its partition, data version and time there. Push with forward if only the service can reach\n' +
-        'Dagster, or if events have to arrive within a second.',
-      '',
-      'Environment of the code location:',
-      '  ASSETLOG_URL           the service, http://127.0.0.1:3000 by default; with deployments https://hub.example/prod',
-      '  ASSETLOG_TOKEN_FILE    the file of a token that may read; it is read again for each request',
-      '  ASSETLOG_TOKEN_HEADER  the header of the token, Service-Cloud-Api-Token by default',
-      '  ASSETLOG_KEY_PREFIX    only events of these assets: warehouse, or ["warehouse","a/b"]',
-      '  ASSETLOG_TICK_SECONDS  how often the sensor asks: 10 by default',
-      '  ASSETLOG_TICK_EVENTS   how many events it takes at most each time: 1000 by default',
-      '',
-      'Each event is recorded once. Dagster stores the cursor of the sensor after the events of a tick: if its daemon is\n' +
-        'killed, or an event cannot be stored, at most the events of one tick are there twice, with the same assetlog/id.\n' +
-        'If events were removed before they were read, the journal was replaced, or Dagster refuses an event, the tick\n' +
-        'logs it, the check is_complete of the asset "assetlog" fails, and the sensor continues.',
-      '',
-      'Metadata: a text that begins with https:// is a link. {"type": "md", "raw_value": "# Title"} is Markdown; other\n' +
-        'types are path, url, notebook, timestamp, text and json, as in Dagster Pipes.',
-      'Dagster stores one result for each partition of a check. The next ones have assetlog/partition in the metadata.',
-      'To begin later, set the cursor of the sensor in Dagster to [[SEQ, "ID"]], the last event that is left out.',
-      '',
-      'Examples:',
-      '  assetlog dagster > assetlog_sensor.py',
-      '  dagster dev -f assets.py -f assetlog_sensor.py',
-    ],
-  },
-  () => SENSOR,
-);
-
-const SENSOR = `# Dagster sensor of assetlog ${version}: assetlog dagster > assetlog_sensor.py
+# Dagster sensor of assetlog 0.4.0: assetlog dagster > assetlog_sensor.py
 # Each event of GET /events becomes a runless event of Dagster (1.11 or newer).
 import json, os, time, urllib.error, urllib.parse, urllib.request
 from datetime import datetime
@@ -232,4 +190,4 @@ def assetlog_sensor(context):
 def assetlog_check():
     return dg.AssetCheckResult(passed=True)
 
-defs = dg.Definitions(sensors=[assetlog_sensor], asset_checks=[assetlog_check])`;
+defs = dg.Definitions(sensors=[assetlog_sensor], asset_checks=[assetlog_check])

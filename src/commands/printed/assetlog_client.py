@@ -1,43 +1,4 @@
-/** `assetlog python`: prints a client in Python that reports each item once. It needs only the standard library. */
-
-import { version } from '../config/names.ts';
-import { defineFile } from './cli/command.ts';
-
-export const python = defineFile(
-  {
-    summary: 'print a client in Python that reports each item once',
-    about:
-      'Prints one file for production code, with the function report. It needs Python 3.8 or newer and only the standard\n' +
-      'library. It retries with backoff, jitter and Retry-After, and records nothing twice.',
-    notes: [
-      'report(items, key=None, url=None, headers=None, retry_for=60, timeout=10)',
-      '  items      as in a batch: [{"type": "observation", "asset_key": ["warehouse", "orders"]}]',
-      '  key        the idempotency key; a job that starts again gives the same key and the same items [random]',
-      '  url        the base URL, with the deployment, if any [ASSETLOG_URL, or http://127.0.0.1:3000]',
-      '  headers    of each request',
-      '  retry_for  seconds from the start of the call to the last repetition of a request',
-      '  timeout    seconds that an attempt waits for the service',
-      '',
-      'It returns the items that are wrong: [{"item": 2, "error": "..."}], counted from 1. All others are recorded.',
-      'It raises ValueError before it sends anything, for a wrong argument; Refused if a repetition is of no use, as for a\n' +
-        'wrong token; and Unavailable if the service was away until retry_for had passed: report the same items with\n' +
-        'error.key again. Of the first error.done items, only error.wrong are not recorded.',
-      'More than 10,000 items or 1 MiB are sent in several requests, with the keys KEY, KEY/1, KEY/2 and so on.',
-      '',
-      'Environment of the client:',
-      '  ASSETLOG_URL           the service, if the call has no url',
-      '  ASSETLOG_TOKEN_FILE    the file of a token that may report; each call reads it',
-      '  ASSETLOG_TOKEN_HEADER  the header of the token, Service-Cloud-Api-Token by default',
-      '  HTTPS_PROXY, HTTP_PROXY and NO_PROXY are for services on other machines.',
-      '',
-      'Examples:',
-      '  assetlog python > assetlog_client.py',
-    ],
-  },
-  () => CLIENT,
-);
-
-const CLIENT = String.raw`# Client of assetlog ${version}: assetlog python > assetlog_client.py
+# Client of assetlog 0.4.0: assetlog python > assetlog_client.py
 # For Python 3.8 or newer, with the standard library only.
 import email.utils, http.client, ipaddress, json, os, random, re, time, urllib.parse, urllib.request, uuid
 from typing import Any, Dict, Iterable, List, Optional, Tuple
@@ -208,4 +169,4 @@ def seconds(headers: Any) -> float:
         then, now = (email.utils.mktime_tz(email.utils.parsedate_tz(text)) for text in (after, now))
         return max(0, then - now)
     except (OverflowError, TypeError, ValueError):
-        return 0`;
+        return 0

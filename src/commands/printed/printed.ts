@@ -1,0 +1,118 @@
+/**
+ * The programs in Python that users run beside their own: printed by a command each. They are files of their language, which its
+ * tools read. The built program contains them like the page, from its source it reads them: see `textOf`.
+ */
+
+import { type Description, defineFile } from '../cli/command.ts';
+
+interface Printed {
+  /** Its bytes are what is printed. */
+  readonly file: string;
+  readonly help: Omit<Description<object>, 'options'>;
+}
+
+const printed = {
+  dagster: {
+    file: 'assetlog_sensor.py',
+    help: {
+      summary: 'print a sensor for Dagster that asks a service for its events',
+      about:
+        'Prints one file for a folder of your Dagster code. Its sensor asks GET /events of a service every few seconds, and\n' +
+        'Dagster records each event without a run: materializations, observations and checks, with type and time.',
+      notes: [
+        'Pull with this sensor if Dagster can reach the service. Dagster needs no web server and no open port for it,\n' +
+          'and each event has its partition, data version and time there. Push with forward if only the service can reach\n' +
+          'Dagster, or if events have to arrive within a second.',
+        '',
+        'Environment of the code location:',
+        '  ASSETLOG_URL           the service, http://127.0.0.1:3000 by default; with deployments https://hub.example/prod',
+        '  ASSETLOG_TOKEN_FILE    the file of a token that may read; it is read again for each request',
+        '  ASSETLOG_TOKEN_HEADER  the header of the token, Service-Cloud-Api-Token by default',
+        '  ASSETLOG_KEY_PREFIX    only events of these assets: warehouse, or ["warehouse","a/b"]',
+        '  ASSETLOG_TICK_SECONDS  how often the sensor asks: 10 by default',
+        '  ASSETLOG_TICK_EVENTS   how many events it takes at most each time: 1000 by default',
+        '',
+        'Each event is recorded once. Dagster stores the cursor of the sensor after the events of a tick: if its daemon is\n' +
+          'killed, or an event cannot be stored, at most the events of one tick are there twice, with the same assetlog/id.\n' +
+          'If events were removed before they were read, the journal was replaced, or Dagster refuses an event, the tick\n' +
+          'logs it, the check is_complete of the asset "assetlog" fails, and the sensor continues.',
+        '',
+        'Metadata: a text that begins with https:// is a link. {"type": "md", "raw_value": "# Title"} is Markdown; other\n' +
+          'types are path, url, notebook, timestamp, text and json, as in Dagster Pipes.',
+        'Dagster stores one result for each partition of a check. The next ones have assetlog/partition in the metadata.',
+        'To begin later, set the cursor of the sensor in Dagster to [[SEQ, "ID"]], the last event that is left out.',
+        '',
+        'Examples:',
+        '  assetlog dagster > assetlog_sensor.py',
+        '  dagster dev -f assets.py -f assetlog_sensor.py',
+      ],
+    },
+  },
+  pytest: {
+    file: 'assetlog_fixtures.py',
+    help: {
+      summary: 'print fixtures for pytest that start a service',
+      about:
+        'Prints fixtures for a conftest.py. They match this version, and need only pytest and the standard library.',
+      notes: [
+        'Examples:',
+        '  assetlog pytest >> tests/conftest.py',
+        '  ASSETLOG_PROGRAM=dist/server.js pytest     for a program that is not on the PATH',
+      ],
+    },
+  },
+  python: {
+    file: 'assetlog_client.py',
+    help: {
+      summary: 'print a client in Python that reports each item once',
+      about:
+        'Prints one file for production code, with the function report. It needs Python 3.8 or newer and only the standard\n' +
+        'library. It retries with backoff, jitter and Retry-After, and records nothing twice.',
+      notes: [
+        'report(items, key=None, url=None, headers=None, retry_for=60, timeout=10)',
+        '  items      as in a batch: [{"type": "observation", "asset_key": ["warehouse", "orders"]}]',
+        '  key        the idempotency key; a job that starts again gives the same key and the same items [random]',
+        '  url        the base URL, with the deployment, if any [ASSETLOG_URL, or http://127.0.0.1:3000]',
+        '  headers    of each request',
+        '  retry_for  seconds from the start of the call to the last repetition of a request',
+        '  timeout    seconds that an attempt waits for the service',
+        '',
+        'It returns the items that are wrong: [{"item": 2, "error": "..."}], counted from 1. All others are recorded.',
+        'It raises ValueError before it sends anything, for a wrong argument; Refused if a repetition is of no use, as for a\n' +
+          'wrong token; and Unavailable if the service was away until retry_for had passed: report the same items with\n' +
+          'error.key again. Of the first error.done items, only error.wrong are not recorded.',
+        'More than 10,000 items or 1 MiB are sent in several requests, with the keys KEY, KEY/1, KEY/2 and so on.',
+        '',
+        'Environment of the client:',
+        '  ASSETLOG_URL           the service, if the call has no url',
+        '  ASSETLOG_TOKEN_FILE    the file of a token that may report; each call reads it',
+        '  ASSETLOG_TOKEN_HEADER  the header of the token, Service-Cloud-Api-Token by default',
+        '  HTTPS_PROXY, HTTP_PROXY and NO_PROXY are for services on other machines.',
+        '',
+        'Examples:',
+        '  assetlog python > assetlog_client.py',
+      ],
+    },
+  },
+} satisfies Readonly<Record<string, Printed>>;
+
+/** The result of `packPrinted`, defined by the build. Compressed, so that the file of the program is small. */
+declare const ASSETLOG_PRINTED: string;
+
+async function textOf(file: string): Promise<string> {
+  if (typeof ASSETLOG_PRINTED === 'string') {
+    const { brotliDecompressSync } = process.getBuiltinModule('node:zlib'); // loaded only if needed, since loading costs time
+    return JSON.parse(brotliDecompressSync(Buffer.from(ASSETLOG_PRINTED, 'base64')).toString())[file];
+  } else {
+    const { readPrinted } = await import('./build.ts'); // from the source
+    return readPrinted()[file] ?? '';
+  }
+}
+
+function command({ file, help }: Printed) {
+  return defineFile(help, () => textOf(file));
+}
+
+export const dagster = command(printed.dagster);
+export const pytest = command(printed.pytest);
+export const python = command(printed.python);
