@@ -65,5 +65,27 @@ def tick(cursor, refuse=(), settings=None):
         return {**reply, "error": str(error)}
 
 
+def reference(values):
+    """What Dagster makes of the same metadata: of a type as in Dagster Pipes, and without one as its endpoint."""
+    from dagster._core.definitions.metadata import metadata_value_from_external
+    found = {}
+    for name, value in values.items():
+        try:
+            if isinstance(value, dict) and "type" in value:
+                value = metadata_value_from_external(value["raw_value"], value["type"])
+            found[name] = shown(dagster.AssetObservation("a", metadata={"value": value}).metadata["value"])
+        except Exception:
+            found[name] = None  # refused
+    return {"cursor": None, "metadata": found}
+
+
+def own_names():
+    """The names that Dagster's deserialiser knows."""
+    from dagster_shared.serdes.serdes import _WHITELIST_MAP
+    return {"classes": sorted(_WHITELIST_MAP.object_deserializers), "enums": sorted(_WHITELIST_MAP.enum_serializers)}
+
+
+acts = {"tick": tick, "reference": reference, "own_names": own_names}
 for line in sys.stdin:
-    print(json.dumps(tick(**json.loads(line))), flush=True)
+    [(name, arguments)] = json.loads(line).items()
+    print(json.dumps(acts[name](**arguments)), flush=True)

@@ -70,7 +70,7 @@ for (const { name, python, skip, hasCheckPartitions } of versions) {
         path: ['Path', '/a'],
         time: ['Timestamp', '1.5'],
         wrong: ['Text', '{"type": "md", "raw_value": 5}'],
-        unknown: ['Text', '{"type": "__class__", "raw_value": "x"}'],
+        unknown: ['Json', { type: '__class__', raw_value: 'x' }],
         'assetlog/id': ['Text', id],
         'assetlog/seq': ['Int', '1'],
         'assetlog/recorded': ['Text', time],
@@ -84,6 +84,59 @@ for (const { name, python, skip, hasCheckPartitions } of versions) {
         ['fresh', true, 'ERROR'],
       ]);
     });
+
+    await all.test('the time of an update is that of its sender, or that of a materialization', async (t) => {
+      const service = await startService(t);
+      const own = (value: unknown) => ({ metadata: { 'dagster/last_updated_timestamp': value } });
+      const event_time = '2026-11-20T16:19:45Z';
+      const bodies = [
+        own({ type: 'timestamp', raw_value: 1_500.5 }),
+        ...[{}, own('x'), own(1_500.5), own({ type: 'timestamp', raw_value: 1e300 }), own(null)],
+      ];
+      for (const what of ['materialization/a', 'observation/a', 'check/a?check_name=c&passed=true'])
+        for (const body of bodies) await record(service, what, { body: { ...body, event_time } });
+      const { stored, lines } = await ticksOf(service.url).tick();
+      const found = stored.map(({ metadata }) => metadata['dagster/last_updated_timestamp']);
+      const sent = ['Timestamp', '1500.5'];
+      const without = (value: unknown) => [sent, ...Array.from({ length: bodies.length - 1 }, () => value)];
+      const happened = ['Timestamp', '1795191585.0'];
+      assert.deepEqual([found, lines], [[...without(happened), ...without(undefined), ...without(undefined)], []]);
+    });
+
+    await all.test(
+      'no metadata reaches the deserialiser of Dagster as its own, whatever its type and depth',
+      async (t) => {
+        const service = await startService(t);
+        const evaluator = new Evaluator(t, python, newFolder(t));
+        const { classes, enums } = await evaluator.evaluate('own_names', {});
+        assert.ok(classes.length > 100 && enums.length > 10);
+        const own: readonly object[] = [
+          ...classes.map((name) => ({ __class__: name })),
+          ...enums.map((name) => ({ __enum__: `${name}.X` })),
+          ...['__set__', '__frozenset__', '__mapping_items__'].map((name) => ({ [name]: [['a', 'b']] })),
+          ...['__class__', '__enum__'].flatMap((name) => ['', 'Unknown', null, 5].map((value) => ({ [name]: value }))),
+        ];
+        const places: readonly ((value: object) => unknown)[] = [
+          (value) => value,
+          (value) => [{ a: [value] }],
+          ...['json', '__infer__', 'md', 'table', 'table_schema', 'unheard-of'].flatMap((type) => [
+            (value: object) => ({ type, raw_value: value }),
+            (value: object) => ({ type, raw_value: { a: [1, { b: value }] } }),
+          ]),
+          (value) => ({ type: value, raw_value: 'x' }),
+        ];
+        const sent = places.map((place) => Object.fromEntries(own.map((value, at) => [`m${at}`, place(value)])));
+        for (const metadata of sent) await record(service, 'observation/a', { body: { metadata } });
+        const { stored, lines } = await new Ticks(evaluator, service.url).tick();
+        assert.deepEqual([stored.length, lines], [sent.length, []]);
+        for (const [index, { metadata }] of stored.entries()) {
+          for (const [name, value] of Object.entries(sent[index]!)) {
+            const [type, text] = metadata[name] ?? assert.fail(name);
+            assert.deepEqual([type, JSON.parse(`${text}`)], ['Text', value]);
+          }
+        }
+      },
+    );
 
     await all.test('an event of a device names the device', async (t) => {
       const hub = await startService(t);

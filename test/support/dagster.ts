@@ -67,6 +67,13 @@ interface TickOptions {
   readonly refuse?: readonly number[];
 }
 
+interface Acts {
+  readonly tick: Tick & { readonly cursor: string | null };
+  /** The type and the value that Dagster makes of each metadata value; null if it refuses the value. */
+  readonly reference: { readonly metadata: Readonly<Record<string, readonly [type: string, value: unknown] | null>> };
+  readonly own_names: { readonly classes: readonly string[]; readonly enums: readonly string[] };
+}
+
 /** Prints the sensor into a folder. */
 export function writeSensor(folder: string): void {
   const [node = '', ...args] = program;
@@ -97,8 +104,9 @@ export class Evaluator {
     });
   }
 
-  async evaluate(tick: object): Promise<Tick & { readonly cursor: string | null }> {
-    this.#child.stdin!.write(`${JSON.stringify(tick)}\n`);
+  /** @param act a function of `dagster-ticks.py` */
+  async evaluate<Act extends keyof Acts>(act: Act, args: object): Promise<Acts[Act]> {
+    this.#child.stdin!.write(`${JSON.stringify({ [act]: args })}\n`);
     const { done, value } = await this.#lines.next();
     if (done === true) throw new Error(`the evaluator ended: ${this.#stderr}`);
     return JSON.parse(value);
@@ -123,7 +131,11 @@ export class Ticks {
     const own = { ...this.#settings, ...settings };
     const { last_cursor: _, ...kept } = own;
     this.#settings = kept;
-    const { cursor, ...tick } = await this.#evaluator.evaluate({ cursor: this.cursor, settings: own, refuse });
+    const { cursor, ...tick } = await this.#evaluator.evaluate('tick', {
+      cursor: this.cursor,
+      settings: own,
+      refuse,
+    });
     this.cursor = cursor;
     return tick;
   }

@@ -1,7 +1,7 @@
 # Dagster sensor of assetlog 0.4.0: assetlog dagster > assetlog_sensor.py
 # Each event of GET /events becomes a runless event of Dagster (1.11 or newer).
 import json, os, time, urllib.error, urllib.parse, urllib.request
-from datetime import datetime
+from datetime import datetime, timezone
 import dagster as dg
 
 URL = os.environ.get("ASSETLOG_URL", "http://127.0.0.1:3000").rstrip("/")  # with deployments https://hub.example/prod
@@ -11,6 +11,7 @@ KEY_PREFIX = os.environ.get("ASSETLOG_KEY_PREFIX")  # only these assets: warehou
 TICK_SECONDS = int(os.environ.get("ASSETLOG_TICK_SECONDS", "10"))
 TICK_EVENTS = int(os.environ.get("ASSETLOG_TICK_EVENTS", "1000"))  # at most; a kill can double them
 TYPES = ("json", "md", "notebook", "path", "text", "timestamp", "url")
+UPDATED = "dagster/last_updated_timestamp"  # of Dagster's freshness checks
 NUMBERS = {"parse_int": lambda text: int(text) if len(text) < 20 else text,
            "parse_float": lambda text: text if "inf" in str(float(text)) else float(text)}
 last_cursor = object()  # of a tick with events: if it comes again, Dagster has not stored the next one
@@ -63,27 +64,40 @@ def thin_out(marks):
             kept.append(mark)
     return kept
 
+def is_own(value):
+    """Whether Dagster would read a member such as "__class__" or "__enum__" as its own, and then not the history of the asset."""
+    if isinstance(value, dict):
+        return any(name.startswith("__") or is_own(one) for name, one in value.items())
+    return isinstance(value, list) and any(map(is_own, value))
+
 def typed(value):
     """The sender names a type as in Dagster Pipes: {"type": "md", "raw_value": "# Title"}"""
     try:
+        if is_own(value):
+            return dg.MetadataValue.text(json.dumps(value))
         if isinstance(value, dict) and value.keys() == {"type", "raw_value"} and value["type"] in TYPES:
             return getattr(dg.MetadataValue, value["type"])(value["raw_value"])
         if isinstance(value, str) and value.startswith(("http://", "https://")) and " " not in value:
             return dg.MetadataValue.url(value)
-        if not isinstance(value, (dict, list)):
-            return value
-        if '"__' not in json.dumps(value):  # Dagster reads "__enum__" as its own
-            return dg.MetadataValue.json(value)
-    except Exception:
-        pass  # it is not of that type
-    return dg.MetadataValue.text(json.dumps(value))
+        return dg.MetadataValue.json(value) if isinstance(value, (dict, list)) else value
+    except Exception:  # it is not of that type
+        return dg.MetadataValue.text(json.dumps(value))
+
+def is_time(value):
+    try:
+        return isinstance(value, dg.TimestampMetadataValue) and bool(datetime.fromtimestamp(value.value, timezone.utc))
+    except (OverflowError, OSError, ValueError):
+        return False
 
 def convert(event):
     happened, recorded = event.get("event_time"), event.get("recorded", event["time"])
     at = happened or recorded
     seconds = datetime.fromisoformat(at[:19] + "+00:00").timestamp() + float("0" + at[19:-1])
     metadata = {name: typed(value) for name, value in event.get("metadata", {}).items()}
-    metadata["dagster/last_updated_timestamp"] = dg.MetadataValue.timestamp(seconds)
+    if not is_time(metadata.get(UPDATED)):
+        metadata.pop(UPDATED, None)
+        if event["type"] == "AssetMaterialization":  # others do not update the asset
+            metadata[UPDATED] = dg.MetadataValue.timestamp(seconds)
     metadata.update({"assetlog/id": event["id"], "assetlog/seq": event["seq"], "assetlog/recorded": recorded})
     if happened:
         metadata["assetlog/event_time"] = happened
