@@ -12,7 +12,7 @@ import { entryOf, rewrite } from '../support/deployments.ts';
 import { newFolder, startService } from '../support/program.ts';
 import { named, record, report, reportLines } from '../support/report.ts';
 import { eventually, upTo } from '../support/tools.ts';
-import { listenOn } from '../world/http-server.ts';
+import { listenOn, startScripted } from '../world/http-server.ts';
 
 for (const { name, python, skip, hasCheckPartitions } of versions) {
   test(name, { skip }, async (all) => {
@@ -69,7 +69,7 @@ for (const { name, python, skip, hasCheckPartitions } of versions) {
         md: ['Markdown', '# Title'],
         path: ['Path', '/a'],
         time: ['Timestamp', '1.5'],
-        wrong: ['Text', '{"type": "md", "raw_value": 5}'],
+        wrong: ['Json', { type: 'md', raw_value: 5 }],
         unknown: ['Json', { type: '__class__', raw_value: 'x' }],
         'assetlog/id': ['Text', id],
         'assetlog/seq': ['Int', '1'],
@@ -137,6 +137,92 @@ for (const { name, python, skip, hasCheckPartitions } of versions) {
         }
       },
     );
+
+    await all.test('each type of metadata is stored as Dagster makes it of the same value', async (t) => {
+      const service = await startService(t);
+      const column = { name: 'a', type: 'int', constraints: { nullable: false } };
+      const values: Readonly<Record<string, readonly unknown[]>> = {
+        int: [5, 0, true, 1.5, '5'],
+        float: [1.5, 5, true],
+        bool: [true, false, 1],
+        null: [null, 5],
+        timestamp: [1_795_187_985, 1.5, 0, '5'],
+        __infer__: [5, 1.5, true, null, 'https://a.example', { a: 1 }, [1]],
+        text: ['a', 5],
+        url: ['https://a.example', 5],
+        path: ['/a', 5],
+        notebook: ['/a.ipynb', 5],
+        md: ['# A', 5],
+        json: [{ a: 1 }, [1], 5],
+        asset: ['a/b', 5],
+        dagster_run: ['x', 5],
+        table: [{ records: [{ a: 1 }], schema: [column] }, { records: [] }],
+        table_schema: [{ columns: [column] }, { columns: [{}] }],
+        table_column_lineage: [{ deps_by_column: { a: [{ asset_key: 'x', column_name: 'b' }] } }, {}],
+        job: ['x'],
+        unheard_of: ['x'],
+      };
+      const typed = Object.entries(values).flatMap(([type, raw]) => raw.map((raw_value) => ({ type, raw_value })));
+      const bare = [5, 1.5, true, null, 'a', { a: 1 }, [1], {}];
+      const sent = Object.fromEntries([...typed, ...bare].map((value, at) => [`m${at}`, value]));
+      const evaluator = new Evaluator(t, python, newFolder(t));
+      const { metadata: wanted } = await evaluator.evaluate('reference', { values: sent });
+      await record(service, 'observation/a', { body: { metadata: sent } });
+      const [{ metadata } = assert.fail()] = (await new Ticks(evaluator, service.url).tick()).stored;
+      for (const [name, value] of Object.entries(sent)) {
+        const found = metadata[name] ?? assert.fail(name);
+        if (wanted[name] != null) assert.deepEqual(found, wanted[name], JSON.stringify(value));
+        // What Dagster refuses is stored as its endpoint stores it.
+        else assert.deepEqual(found, ['Json', value]);
+      }
+      assert.ok(Object.values(wanted).filter((one) => one === null).length > 10);
+    });
+
+    await all.test(
+      'an event that cannot be converted is skipped with an alarm, and those after it arrive',
+      async (t) => {
+        for (const [name, value] of [
+          ['event_time', '2026-11-20T23:59:61Z'],
+          ['type', 'AssetOfALaterVersion'],
+        ] as const) {
+          const service = await startService(t);
+          await report(service, named('a', 3));
+          const lines = service.events().map((event) => (event['seq'] === 2 ? { ...event, [name]: value } : event));
+          const changed = await startScripted(t, ({ url }) => {
+            const after = Number(/after_seq=(\d+)/.exec(url ?? '')?.[1]);
+            const events = lines.filter((event) => Number(event['seq']) > after);
+            return [200, JSON.stringify({ events, next_after_seq: Math.max(after, 3) })];
+          });
+          const { stored, lines: logged, message } = await ticksOf(changed.url).tick();
+          assert.deepEqual([seqsOf(stored), message], [[1, 3], '3 events, up to seq 3']);
+          assert.match(`${alarmsOf(stored)}`, /^event 2 is skipped, since it cannot be converted: /);
+          assert.deepEqual(logged, alarmsOf(stored));
+        }
+      },
+    );
+
+    await all.test('no proxy gets the token for a service on this machine, and no error shows it', async (t) => {
+      const service = await startService(t);
+      await report(service, ['a']);
+      const file = join(newFolder(t), 'token');
+      const token = 'top"secret\\token';
+      writeFileSync(file, token);
+      const proxy = await startScripted(t, ({ headers }) => {
+        const got = `${headers['service-cloud-api-token']}`;
+        return [401, `${JSON.stringify({ error: `no ${got}` })} ${got}`];
+      });
+      const env = { http_proxy: proxy.url, HTTP_PROXY: '', no_proxy: '192.0.2.0/24', NO_PROXY: '' };
+      const evaluator = new Evaluator(t, python, newFolder(t), undefined, env);
+      const ticks = (url: string) => new Ticks(evaluator, url, { TOKEN_FILE: file });
+      for (const host of ['127.0.0.1', 'localhost'])
+        assert.equal((await ticks(`http://${host}:${service.port}`).tick()).message, '1 events, up to seq 1');
+      assert.deepEqual(proxy.got, []);
+      const { error } = await ticks('http://assets.example').tick();
+      assert.equal(error, 'http://assets.example/events answers 401: {"error":"no ***"} ***');
+      assert.equal(proxy.got.length, 1);
+      writeFileSync(file, 'top\nsecret');
+      assert.equal((await ticks(service.url).tick()).error, `the token in ${file} is not one line of ASCII characters`);
+    });
 
     await all.test('an event of a device names the device', async (t) => {
       const hub = await startService(t);

@@ -87,10 +87,10 @@ export class Evaluator {
   #stderr = '';
 
   /** @param home the folder of Dagster's `dagster.yaml`; without it a new folder is used, and SQLite */
-  constructor(t: Scope, python: string, folder: string, home?: string) {
+  constructor(t: Scope, python: string, folder: string, home?: string, env: NodeJS.ProcessEnv = {}) {
     writeSensor(folder);
     this.#child = spawn(python, [join(root, 'test/edges/dagster-ticks.py'), folder], {
-      env: { ...process.env, PYTHONDONTWRITEBYTECODE: '1', no_proxy: '*', DAGSTER_HOME: home },
+      env: { ...process.env, PYTHONDONTWRITEBYTECODE: '1', no_proxy: '*', DAGSTER_HOME: home, ...env },
       stdio: ['pipe', 'pipe', 'pipe'],
     });
     this.#child.stderr!.setEncoding('utf8').on('data', (text) => {

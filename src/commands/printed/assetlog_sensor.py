@@ -1,8 +1,13 @@
 # Dagster sensor of assetlog 0.4.0: assetlog dagster > assetlog_sensor.py
 # Each event of GET /events becomes a runless event of Dagster (1.11 or newer).
-import json, os, time, urllib.error, urllib.parse, urllib.request
+import ipaddress, json, os, re, time, urllib.error, urllib.parse, urllib.request
 from datetime import datetime, timezone
 import dagster as dg
+try:
+    from dagster._core.definitions.metadata import metadata_value_from_external as of_type  # of Dagster Pipes
+except ImportError:  # a later Dagster
+    def of_type(value, name):
+        return getattr(dg.MetadataValue, name)(value)
 
 URL = os.environ.get("ASSETLOG_URL", "http://127.0.0.1:3000").rstrip("/")  # with deployments https://hub.example/prod
 TOKEN_FILE = os.environ.get("ASSETLOG_TOKEN_FILE")
@@ -10,7 +15,7 @@ TOKEN_HEADER = os.environ.get("ASSETLOG_TOKEN_HEADER", "Service-Cloud-Api-Token"
 KEY_PREFIX = os.environ.get("ASSETLOG_KEY_PREFIX")  # only these assets: warehouse, or ["warehouse", "a/b"]
 TICK_SECONDS = int(os.environ.get("ASSETLOG_TICK_SECONDS", "10"))
 TICK_EVENTS = int(os.environ.get("ASSETLOG_TICK_EVENTS", "1000"))  # at most; a kill can double them
-TYPES = ("json", "md", "notebook", "path", "text", "timestamp", "url")
+LOCAL = r"(.+\.)?localhost\.?|127(\.[0-9]+){3}|0\.0\.0\.0|::1?|::ffff:127(\.[0-9]+){3}"
 UPDATED = "dagster/last_updated_timestamp"  # of Dagster's freshness checks
 NUMBERS = {"parse_int": lambda text: int(text) if len(text) < 20 else text,
            "parse_float": lambda text: text if "inf" in str(float(text)) else float(text)}
@@ -23,23 +28,38 @@ class NoRedirect(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_):
         return None  # no other service gets the token
 
-opener = urllib.request.build_opener(NoRedirect)
+def is_excepted(host):
+    """Whether no_proxy has a network of the address, such as 10.0.0.0/8. urllib reads only its names."""
+    for text in re.split(r"[\s,]+", urllib.request.getproxies_environment().get("no", "")):
+        try:
+            address = ipaddress.ip_address(host)
+            if (getattr(address, "ipv4_mapped", None) or address) in ipaddress.ip_network(text, strict=False):
+                return True
+        except ValueError:  # a name, or no network
+            pass
+    return False
 
 def read(**query):
-    headers = {"Accept": "application/json"}
+    headers, token = {"Accept": "application/json"}, None
     if TOKEN_FILE:
         with open(TOKEN_FILE) as file:
-            headers[TOKEN_HEADER] = file.read().strip()
+            token = headers[TOKEN_HEADER] = file.read().strip()
+        if not re.fullmatch("[ -~]+", token):  # an error of urllib would have it
+            raise ValueError(f"the token in {TOKEN_FILE} is not one line of ASCII characters")
     request = urllib.request.Request(f"{URL}/events?{urllib.parse.urlencode(query)}", headers=headers)
+    host = urllib.parse.urlsplit(URL).hostname or ""
+    proxies = [urllib.request.ProxyHandler({})] if re.fullmatch(LOCAL, host) or is_excepted(host) else []
     try:
-        with opener.open(request, timeout=20) as reply:
+        with urllib.request.build_opener(NoRedirect, *proxies).open(request, timeout=20) as reply:
             text = reply.read()
         return {"bytes": len(text), **json.loads(text, **NUMBERS)}
     except urllib.error.HTTPError as error:
         text = error.read(10_000).decode(errors="replace")
         if error.code == 410:
             raise Removed(json.loads(text)["first_seq"]) from None
-        raise RuntimeError(f"{URL}/events answers {error.code}: {text}") from None
+        for secret in (token, json.dumps(token)[1:-1]) if token else ():
+            text = text.replace(secret, "***")
+        raise RuntimeError(f"{URL}/events answers {error.code}: {text[:1_000]}") from None
 
 def mark_of(seq):
     for event in read(after_seq=seq - 1, limit=1)["events"]:
@@ -72,16 +92,16 @@ def is_own(value):
 
 def typed(value):
     """The sender names a type as in Dagster Pipes: {"type": "md", "raw_value": "# Title"}"""
-    try:
-        if is_own(value):
-            return dg.MetadataValue.text(json.dumps(value))
-        if isinstance(value, dict) and value.keys() == {"type", "raw_value"} and value["type"] in TYPES:
-            return getattr(dg.MetadataValue, value["type"])(value["raw_value"])
-        if isinstance(value, str) and value.startswith(("http://", "https://")) and " " not in value:
-            return dg.MetadataValue.url(value)
-        return dg.MetadataValue.json(value) if isinstance(value, (dict, list)) else value
-    except Exception:  # it is not of that type
+    if is_own(value):
         return dg.MetadataValue.text(json.dumps(value))
+    if isinstance(value, dict) and value.keys() == {"type", "raw_value"}:
+        try:
+            return of_type(value["raw_value"], value["type"])
+        except Exception:
+            pass  # it is not of that type
+    if isinstance(value, str) and value.startswith(("http://", "https://")) and " " not in value:
+        return dg.MetadataValue.url(value)
+    return dg.MetadataValue.json(value) if isinstance(value, (dict, list)) else value
 
 def is_time(value):
     try:
@@ -184,8 +204,9 @@ def assetlog_sensor(context):
             try:
                 result = convert(event)
             except Exception as error:
-                result = context.log.error(f"event {seq} is skipped: {error!r}")
-            found.append(([seq, event["id"]], result))
+                note([seq, event["id"]], f"event {seq} is skipped, since it cannot be converted: {error!r}")
+            else:
+                found.append(([seq, event["id"]], result))
         if not page["events"]:
             if page["next_after_seq"] > seq:  # no event up to there passes the filter
                 found.append((mark_of(page["next_after_seq"]), None))

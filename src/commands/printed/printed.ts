@@ -31,14 +31,15 @@ const printed = {
         '  ASSETLOG_KEY_PREFIX    only events of these assets: warehouse, or ["warehouse","a/b"]',
         '  ASSETLOG_TICK_SECONDS  how often the sensor asks: 10 by default',
         '  ASSETLOG_TICK_EVENTS   how many events it takes at most each time: 1000 by default',
+        '  HTTPS_PROXY, HTTP_PROXY and NO_PROXY are for services on other machines.',
         '',
         'Each event is recorded once. Dagster stores the cursor of the sensor after the events of a tick: if its daemon is\n' +
           'killed, or an event cannot be stored, at most the events of one tick are there twice, with the same assetlog/id.\n' +
-          'If events were removed before they were read, the journal was replaced, or Dagster refuses an event, the tick\n' +
+          'If events were removed before they were read, the journal was replaced, or an event cannot be stored, the tick\n' +
           'logs it, the check is_complete of the asset "assetlog" fails, and the sensor continues.',
         '',
-        'Metadata: a text that begins with https:// is a link. {"type": "md", "raw_value": "# Title"} is Markdown; other\n' +
-          'types are path, url, notebook, timestamp, text and json, as in Dagster Pipes.',
+        'Metadata: a text that begins with https:// is a link. {"type": "md", "raw_value": "# Title"} is Markdown; the\n' +
+          'types are those of Dagster Pipes, such as path, url, timestamp, int and table_schema. What Dagster refuses is JSON.',
         'Dagster stores one result for each partition of a check. The next ones have assetlog/partition in the metadata.',
         'To begin later, set the cursor of the sensor in Dagster to [[SEQ, "ID"]], the last event that is left out.',
         '',
