@@ -3,8 +3,9 @@
 import { exitCodes } from '../../src/config/exit-codes.ts';
 import type { Reply } from '../../src/http/message.ts';
 import { StartError } from '../../src/service/start-error.ts';
-import { type Delivered, Network } from '../world/network.ts';
+import { type Delivered, type MessageFault, Network } from '../world/network.ts';
 import { World } from '../world/time.ts';
+import { Alarmed } from './alarmed.ts';
 import { type Access, Client } from './clients.ts';
 import type { Engine } from './engines/engine.ts';
 import { openEngines, planEngineFaults } from './engines/engines.ts';
@@ -29,7 +30,15 @@ import { Oracle } from './oracle/oracle.ts';
 import { Reader } from './readers.ts';
 import { replaceGlobals } from './replaced/globals.ts';
 import type { DoorState } from './runner/expected.ts';
-import { deploymentsForClients, type PlannedHook, planServices, tokenOf } from './services.ts';
+import {
+  ALARMED,
+  ALARMING,
+  deploymentsForClients,
+  hasAlarms,
+  type PlannedHook,
+  planServices,
+  tokenOf,
+} from './services.ts';
 import { States } from './states.ts';
 import { Stranger } from './stranger.ts';
 import { silenceAll, strike, strikeSeldomFiles, strikeStart, type Targets } from './strikes.ts';
@@ -117,6 +126,10 @@ class Life implements Watcher {
   readonly #network: Network;
   readonly #upstreams = new Map<string, Upstream>();
   readonly #engines: ReadonlyMap<string, Engine>;
+  /** A hook with `on`, if the life has one. */
+  readonly #alarmed: Alarmed | undefined;
+  /** How often the folder of its service was restored: then it has no file of the hook. */
+  #restores = 0;
   /** By the names of the services that have hooks: adds theirs, unless that was done. */
   readonly #hooks = new Map<string, () => void>();
   /** Whether a fault that ends a process happens. */
@@ -149,8 +162,12 @@ class Life implements Watcher {
     this.#network = new Network(world, (kind) => this.#count(kind));
     this.#network.onSent.add((from, host, request) => {
       const machine = this.#machines.find(({ name }) => name === from);
-      if (machine !== undefined) this.#oracle.forwards(machine, request, !this.#network.link(from, host).isDown);
+      // What a hook with `on` gets is no event.
+      if (machine !== undefined && host !== ALARMED)
+        this.#oracle.forwards(machine, request, !this.#network.link(from, host).isDown);
     });
+    if (hasAlarms(world.seed))
+      this.#alarmed = new Alarmed(world, this.#network, (problem) => this.#oracle.breaks(`a hook with on ${problem}`));
     const engines = openEngines(world, this.#network, (state) => this.states.met(state));
     this.#engines = new Map(engines.map((engine) => [engine.name, engine]));
     const places = new Map<string, Place>(this.#engines);
@@ -214,6 +231,7 @@ class Life implements Watcher {
         .map((journal) => [journal.name, this.#oracle.viewOf(journal).lines.size]),
       ...[...this.#upstreams].map(([name, { recorded }]) => [name, recorded]),
       ...[...this.#engines].map(([name, { stored }]) => [name, stored.length]),
+      ...(this.#alarmed ? [[ALARMED, this.#alarmed.posts] as const] : []),
     ]);
   }
 
@@ -221,7 +239,13 @@ class Life implements Watcher {
   async live(steps: number, only?: ReadonlySet<number>): Promise<void> {
     const world = this.#world;
     this.#only = only;
-    this.#network.byChance = strikeRequests(this.#begins(FIRST_REQUEST), () => this.#targets());
+    const byChance = strikeRequests(this.#begins(FIRST_REQUEST), () => this.#targets());
+    // A post that a hook with `on` refuses counts as posted, and the hook would not know of it.
+    const isLeft = (link: string, fault: MessageFault) => fault.kind === 'refusal' && link.endsWith(` to ${ALARMED}`);
+    this.#network.byChance = (link) => {
+      const fault = byChance(link);
+      return fault !== undefined && isLeft(link, fault) ? undefined : fault;
+    };
     for (const machine of this.#machines) {
       this.#strikeSeldomFiles(machine);
       machine.start();
@@ -256,6 +280,7 @@ class Life implements Watcher {
       link.faults.length = 0;
     }
     for (const { faults } of [...this.#upstreams.values(), ...this.#engines.values()]) faults.length = 0;
+    if (this.#alarmed !== undefined) this.#alarmed.isHealed = true;
     for (const machine of this.#machines) {
       machine.disk.slowness = 1;
       machine.disk.faults.clear();
@@ -285,10 +310,17 @@ class Life implements Watcher {
     if (this.broken === undefined) this.#oracle.checkAtRest();
     if (this.broken !== undefined) return;
     let isAnswered = false;
-    void askServices(this.#machines, this.#oracle, world.nowMs, true).then(() => {
+    void Promise.all([askServices(this.#machines, this.#oracle, world.nowMs, true), this.#askAlarmed()]).then(() => {
       isAnswered = true;
     });
     await world.run(() => isAnswered);
+  }
+
+  /** At rest a hook with `on` believes what holds. */
+  async #askAlarmed(): Promise<void> {
+    const machine = this.#machines.find(({ name }) => name === ALARMING)!;
+    const problem = await this.#alarmed?.problemWith(machine);
+    if (problem !== undefined) this.#oracle.breaks(`${ALARMING} says ${problem}`);
   }
 
   /** @returns what is not settled yet: also a report with a key that has no answer, since it is repeated until it has one */
@@ -303,6 +335,8 @@ class Life implements Watcher {
     for (const journal of machine.journals) {
       this.states.starting(journal.disk);
       this.#oracle.starts(journal);
+      if (machine.name === ALARMING && this.#oracle.restoresOf(journal) !== this.#restores) this.#alarmed?.forget();
+      if (machine.name === ALARMING) this.#restores = this.#oracle.restoresOf(journal);
       void this.#operator.starting(journal);
     }
     const isAfterStop = this.#stopped.delete(machine);
@@ -356,6 +390,7 @@ class Life implements Watcher {
     for (const journal of from === undefined ? [] : machine.journals)
       if (deployment === undefined || journal.name.endsWith(`/${deployment}`))
         this.#oracle.viewOf(journal).knowsFrom = Number(from);
+    if (line.includes('the file of a hook is damaged')) this.#alarmed?.forget();
     if (line.includes('defect of the service')) this.#broken ??= `a service has a defect: ${line}`;
   }
 
@@ -528,7 +563,9 @@ class Life implements Watcher {
       world: this.#world,
       network: this.#network,
       machines: new Map(this.#machines.map((machine) => [machine.name, machine])),
-      upstreams: this.#upstreams,
+      upstreams: this.#alarmed
+        ? new Map<string, Pick<Upstream, 'faults' | 'wants'>>([...this.#upstreams, [ALARMED, this.#alarmed]])
+        : this.#upstreams,
       engines: this.#engines,
       forwards: this.#oracle.links(),
       operator: this.#operator,

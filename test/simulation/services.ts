@@ -49,11 +49,15 @@ const DELAY = ['--commit-delay', '300'];
 /** Share of the services that wait for an answer, or for their disk, for a few seconds only: few processes live for longer. */
 const IMPATIENT_SHARE = 1 / 2;
 const IMPATIENT = { forwardRequestMs: 3_000, ackMs: 3_000, diskAnswerMs: 3_000 };
-/** Of so many lives in a row the first two have hooks; the last one has engines. */
+/** Of so many lives in a row the first two have hooks, the third one has a hook with `on`, and the last one has engines. */
 const LIVES = 4;
 /** Share of the services that get a hook, where three may, and the latest time at which it is added. */
 const HOOK_SHARE = 1 / 2;
 const HOOK_MS_MAX = 40_000;
+/** A hook with `on`, see `alarmed.ts`; the service that has it, and for how long that waits: the rest at the end of a life is longer. */
+export const ALARMED = 'alarmed';
+export const ALARMING = 'lone';
+const SOON = { alarmLookMs: 500, alarmHeldMs: 1_000, alarmPauseMs: 5_000 };
 /** A hook that fails for longer gives an event up. */
 const HOOKED = { hookFailingMs: 10_000 };
 /** The deployment of a hosted hub that its own clients report to, besides that of the first device. */
@@ -105,12 +109,24 @@ export function planServices(seed: number, chance: Chance, ofHooks: Chance): Pla
     seed % LIVES < 2 ? { d0: [], d2: d2Destinations, lone: [] } : {};
   return services.map(({ machine, sendsTo }) => {
     const { name } = machine;
+    if (name === ALARMING && hasAlarms(seed)) return { machine: withAlarms(machine), sendsTo };
     const hook = mayHook[name] && planHook(name, mayHook[name], ofHooks);
     const limits = { ...(chance.happens(IMPATIENT_SHARE) && IMPATIENT), ...machine.limits, ...(hook && HOOKED) };
     if (hook === undefined) return { machine: { ...machine, limits }, sendsTo };
     const args = [...machine.args, ...(machine.args.includes('--forward') ? [] : ['--forward', fileOf(name)])];
     return { machine: { ...machine, args, limits }, sendsTo: { ...sendsTo, [hook.name]: hook.name }, hook };
   });
+}
+
+/** Whether a life has a hook with `on`. */
+export function hasAlarms(seed: number): boolean {
+  return seed % LIVES === 2;
+}
+
+function withAlarms(machine: MachineOptions): MachineOptions {
+  const { name } = machine;
+  putDestinations(name, [{ name: ALARMED, to: `hook+http://${ALARMED}/hook`, on: ['failed', 'recovered'] }]);
+  return { ...machine, args: [...machine.args, '--forward', fileOf(name)], limits: { ...machine.limits, ...SOON } };
 }
 
 /** @param others the destinations that the file of the service has from its first start on */

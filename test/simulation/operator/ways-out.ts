@@ -13,6 +13,7 @@ import type { MachineJournal, Work } from '../machine.ts';
 import { cursorSeq } from '../oracle/cursor.ts';
 import type { Place } from '../oracle/destinations.ts';
 import { lettersOf } from '../oracle/letters-view.ts';
+import { ALARMED } from '../services.ts';
 import type { Upstream } from '../upstream.ts';
 import { linesOf, linesThere } from './checks.ts';
 import { type ShownState, shownStates } from './folder.ts';
@@ -164,7 +165,7 @@ export class WaysOut {
     const answer = await machine.tell(folder, { do: 'forward status' });
     const names = answer === undefined ? [] : (JSON.parse(answer).done ?? []).map(({ name }: ShownState) => name);
     const known = this.#parts.oracle.destinationsOf(journal);
-    if (names.some((name: string) => !known.has(name)))
+    if (names.some((name: string) => !known.has(name) && name !== ALARMED))
       this.#parts.oracle.breaks(`${journal.name} says that it forwards to ${names}`);
     await machine.tell(folder, { do: 'forget assets', forget: { key: ['nothing', 'reports', 'this'] } });
   }
