@@ -8,6 +8,7 @@ import { ID_FORM } from '../journal/line/uuid.ts';
 import { type SourceQuery, sourceSchema } from '../journal/look/source-state.ts';
 import type { ReadingParts } from './journals.ts';
 import {
+  booleanParameter,
   described,
   durationParameter,
   numberParameter,
@@ -19,6 +20,7 @@ import { listContent, listReply } from './texts.ts';
 
 interface SourcesParameters extends Pick<SourceQuery, 'after' | 'limit'> {
   readonly silent: number | undefined;
+  readonly stopped: boolean;
 }
 
 const PLACE_PATTERN = `^(${TIME_FORM})?,${ID_FORM}$`;
@@ -38,6 +40,7 @@ const placeParameter: QueryParameter<SourceQuery['after']> = {
 function sourcesParameters({ forwardSourcesMax }: Limits): QueryTable<SourcesParameters> {
   return {
     silent: described('only sources without a request for so long', durationParameter),
+    stopped: described('only sources that said they cannot send', booleanParameter(false)),
     after: described(
       'of these, only those after this one: its last_seen and its id, with a comma between',
       placeParameter,
@@ -59,7 +62,7 @@ export function describeSources(limits: Limits): RouteDescription {
 export function readSources({ sourcesOf, journals, limits, metrics }: ReadingParts): Handler {
   const readQuery = parametersReader(sourcesParameters(limits), limits);
   return (request) => {
-    const { silent: silentMs, ...page } = readQuery(request);
+    const { silent: silentMs, stopped: isStopped, ...page } = readQuery(request);
     return {
       kind: 'later',
       reply: async (ending) => {
@@ -67,7 +70,7 @@ export function readSources({ sourcesOf, journals, limits, metrics }: ReadingPar
         metrics.read('sources');
         const journal = await journals.whenReadable(request.deployment, ending);
         const { last } = await journal.range();
-        const found = await sourcesOf(request.deployment, last, { silentMs, ...page });
+        const found = await sourcesOf(request.deployment, last, { silentMs, isStopped, ...page });
         return listReply('sources', () => found, request.head.fields.accept, journals.shared, limits);
       },
     };

@@ -73,6 +73,9 @@ export interface HubFigures {
   readonly silentSeconds: number | undefined;
   /** Number of events that sources reported as lost since the start. */
   readonly lostEvents: number;
+  /** Sources that said they are stopped, and the events that these have not sent. */
+  readonly sourcesStopped: number;
+  readonly unsentEvents: number;
 }
 
 /** The state of the assets of all journals. */
@@ -273,9 +276,11 @@ export function metricsText(counts: Metrics, figures: ShownFigures): string {
   const tokens = Object.entries(figures.tokens).map(([state, count]) => `{state="${state}"} ${count}`);
   add('tokens', 'gauge', 'Tokens of the deployments file by state; expiring: within 14 days.', tokens);
   gauge('deployments_in_trouble', 'Deployments that cannot record now.', figures.deploymentsInTrouble);
-  const { sources, sourcesShare, silentSeconds, lostEvents } = figures.hub;
+  const { sources, sourcesShare, silentSeconds, lostEvents, sourcesStopped, unsentEvents } = figures.hub;
   addForwarding(add, figures.forwarding, lostEvents);
   gauge('hub_sources', 'Journals whose forwarded events are here; a sum.', sources);
+  gauge('hub_sources_stopped', 'Journals that cannot send; a sum.', sourcesStopped);
+  gauge('hub_unsent_events', 'Events that these have not sent; a sum.', unsentEvents);
   gauge('hub_sources_ratio', 'Share of the sources that one journal accepts; the largest.', sourcesShare);
   const silence = silentSeconds === undefined ? [] : [` ${silentSeconds}`];
   add('hub_silent_seconds', 'gauge', 'Time since the last request of the most silent journal.', silence);

@@ -26,7 +26,7 @@ test('a value counts in the first bucket whose bound it does not exceed, and buc
     deploymentsInTrouble: 0,
     waitingReplies: 0,
     forwarding: [],
-    hub: { sources: 0, sourcesShare: 0, silentSeconds: undefined, lostEvents: 0 },
+    hub: { sources: 0, sourcesShare: 0, silentSeconds: undefined, lostEvents: 0, sourcesStopped: 0, unsentEvents: 0 },
   });
   const samples = samplesOf(text);
   const buckets = (name: string) =>

@@ -88,7 +88,7 @@ function recordedForm(): Form {
 }
 
 /** Required members that an older service does not send. */
-const NEWER = ['alive', 'failing'];
+const NEWER = ['alive', 'failing', 'through', 'state', 'reason', 'missing_events'];
 const KEY: Form = { type: 'array', items: keyPartSchema(), minItems: 1 };
 const EVENT = recordedForm();
 const ASSET: Form = assetSchema();

@@ -244,10 +244,10 @@ class RemoteJournal implements JournalSource {
     return found.length === 0 ? undefined : new Map(found.map(({ id, name }) => [id, name ?? id]));
   }
 
-  async sources({ silentMs }: SourceQuery): Promise<readonly SourceState[]> {
+  async sources({ silentMs, isStopped }: SourceQuery): Promise<readonly SourceState[]> {
     const silent = silentMs === undefined ? undefined : silentMs % 1000 === 0 ? `${silentMs / 1000}s` : `${silentMs}ms`;
     for (const wait = this.#startBackoff(); ; ) {
-      const opened = await this.#open('/sources', { silent }, LINES);
+      const opened = await this.#open('/sources', { silent, stopped: isStopped === true ? true : undefined }, LINES);
       if (opened.kind === 'removed') throw this.#notAService('410');
       const found: SourceState[] = [];
       const add = (bytes: Buffer, start: number, end: number) => {

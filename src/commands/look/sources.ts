@@ -2,7 +2,7 @@
 
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
-import { flagOption, type ValuesOf } from '../../config/options.ts';
+import { flagOption, switchOption, type ValuesOf } from '../../config/options.ts';
 import { durationMs } from '../../event/moment.ts';
 import type { SourceState } from '../../journal/look/source-state.ts';
 import { defineCommand, type Output, refuse } from '../cli/command.ts';
@@ -20,7 +20,12 @@ const silent = flagOption('DURATION', 'only sources without a request for this l
   throw new Error('is not a duration such as 30m, 1h or 2d');
 });
 
-const sourcesOptions = { data: journalOption, silent, ...lastOptions };
+const sourcesOptions = {
+  data: journalOption,
+  silent,
+  stopped: switchOption('only sources that said they cannot send'),
+  ...lastOptions,
+};
 
 type SourcesOptions = ValuesOf<typeof sourcesOptions>;
 
@@ -35,7 +40,7 @@ export const sources = defineCommand(
       '  assetlog sources --url https://hub.example/prod --token-file token.txt --silent 1h',
       '',
       'Exit codes:',
-      '  0 done, 1 a source is silent, or the service refuses; 2 flags, no journal or source there; 3 damaged, 4 in use,',
+      '  0 done, 1 a source is silent or stopped, or the service refuses; 2 flags, no journal or source there; 3 damaged, 4 in use,',
       '  5 it cannot be read or written, 75 the service was unavailable',
     ],
     operands: { max: 2, text: '[forget ID]', choices: ['forget'] },
@@ -54,21 +59,23 @@ export const sources = defineCommand(
   },
 );
 
-/** @returns 1 if only silent sources are wanted and there is one; otherwise undefined */
+/** @returns 1 if only silent or stopped sources are wanted and there is one; otherwise undefined */
 async function list(
   { kind, all }: JournalSources,
   values: SourcesOptions,
   { complain, stdout }: Output,
 ): Promise<ExitCode | undefined> {
-  const { silent: silentMs } = values;
+  const { silent: silentMs, stopped: isStopped } = values;
   const rows: SourceState[] = [];
-  for (const journal of all) rows.push(...(await journal.sources({ silentMs }))); // thousands at once would need as many open files
+  for (const journal of all) rows.push(...(await journal.sources({ silentMs, isStopped }))); // thousands at once would need as many open files
   rows.sort(bySilence);
   const print = printerOf(values, stdout, kind === 'hosted' ? formsByDeployment : forms);
   await print([]);
   await print(rows);
-  if (rows.length > 0) return silentMs === undefined ? undefined : exitCodes.refused;
-  complain(silentMs === undefined ? 'no journal forwards to this one' : 'no source was silent for that long');
+  const isAny = silentMs === undefined && !isStopped;
+  if (rows.length > 0) return isAny ? undefined : exitCodes.refused;
+  if (isAny) complain('no journal forwards to this one');
+  else complain(isStopped ? 'no source is stopped' : 'no source was silent for that long');
   return undefined;
 }
 
@@ -86,7 +93,11 @@ const members = [
   'last_seq',
   'last_event',
   'last_seen',
+  'through',
+  'state',
+  'reason',
   'lost_events',
+  'missing_events',
   'lag_events',
 ] as const;
 
@@ -98,13 +109,15 @@ const forms: Forms<SourceState> = {
     { title: 'last seq', whole: 8 },
     { title: 'lag', whole: 3 },
     { title: 'lost', whole: 4 },
+    { title: 'state' },
     { title: 'id', whole: 36 },
   ],
-  row: ({ id, name, last_seq, last_event, last_seen, lost_events, lag_events }) => [
+  row: ({ id, name, last_seq, last_event, last_seen, lost_events, lag_events, state, reason }) => [
     secondOf(last_seen ?? '-'),
     name ?? '',
     secondOf(last_event ?? '-'),
     ...[last_seq, lag_events ?? '?', lost_events].map(String),
+    [state, reason].filter(Boolean).join(', '),
     id,
   ],
   header: members,

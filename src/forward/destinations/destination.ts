@@ -97,13 +97,23 @@ export type Sent =
   | Again
   | Stopped;
 
+/** What a journal says of itself. */
+export interface About {
+  /** Its last seq. */
+  readonly lastSeq: number;
+  /** While it is stopped, why: `fork`; and how many events it has not sent. */
+  readonly stopped?: string | undefined;
+  readonly unsent: number;
+}
+
 /** A destination of one journal, with one connection. No method throws but for an error of the journal's own disk. */
 export interface Destination {
   /**
    * Absent if only the cursor says how far it is.
    * @param signal ends the request; the result is then an `again`
+   * @param about what a hub is to show
    */
-  ask?(signal: AbortSignal): Promise<Asked>;
+  ask?(signal: AbortSignal, about?: About): Promise<Asked>;
   send(batch: Shipment, signal: AbortSignal): Promise<Sent>;
   /**
    * Where `ask` is absent: finds out whether it works, and changes nothing there.
@@ -124,7 +134,7 @@ export interface Destination {
 
 /** A hub or an engine. */
 export interface AskableDestination extends Destination {
-  ask(signal: AbortSignal): Promise<Asked>;
+  ask(signal: AbortSignal, about?: About): Promise<Asked>;
 }
 
 /** What a destination is opened with. */

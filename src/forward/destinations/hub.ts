@@ -10,7 +10,7 @@ import { hex } from '../../journal/line/record.ts';
 import { bytesOf, type Line, linesBefore } from '../../journal/look/reading.ts';
 import type { Position } from '../position.ts';
 import { otherwise, positionOf, type Said, turnedAway } from './answers.ts';
-import type { AskableDestination, Asked, Opening, Sent, Shipment, Stopped } from './destination.ts';
+import type { About, AskableDestination, Asked, Opening, Sent, Shipment, Stopped } from './destination.ts';
 import { type Answer, HttpRequests } from './http.ts';
 
 type HubAnswer = Extract<Answer, { readonly kind: 'answer' }>;
@@ -27,8 +27,9 @@ export function openHub(opening: Opening): AskableDestination {
   /** It takes lines with members that version 0.3 does not know. */
   let takesSlot = false;
 
-  async function ask(signal: AbortSignal): Promise<Asked> {
-    const answer = asAgain(await requests.send({ method: 'GET', path, headers: beforeHeader(opening), signal }));
+  async function ask(signal: AbortSignal, about?: About): Promise<Asked> {
+    const headers = { ...ownHeaders(opening, about?.lastSeq), ...stopHeaders(about) };
+    const answer = asAgain(await requests.send({ method: 'GET', path, headers, signal }));
     if (answer.kind !== 'answer') return answer;
     const { status, said, reason } = answer;
     if (status !== 200 || said === undefined || !('seq' in said)) {
@@ -115,24 +116,33 @@ class BodySize {
   }
 }
 
-/** Names the earlier ids of the journal, each after its last line. */
-function beforeHeader({ eras = [] }: Opening): Readonly<Record<string, string>> {
+/** @returns what each request says of the journal: also its earlier ids, each after its last line */
+function ownHeaders({ eras = [], sourceName }: Opening, lastSeq: number | undefined) {
   const ends = eras.slice(1).map(([first], at) => `${first - 1} ${eras[at]![1]}`);
-  return ends.length === 0 ? {} : { 'Assetlog-Before': ends.slice(-BEFORE_MAX).join(', ') };
+  return {
+    ...(ends.length > 0 && { 'Assetlog-Before': ends.slice(-BEFORE_MAX).join(', ') }),
+    ...(lastSeq !== undefined && lastSeq > 0 && { 'Assetlog-Last': String(lastSeq) }),
+    ...(sourceName !== undefined && { 'Assetlog-Name': encodeURIComponent(sourceName) }),
+  };
+}
+
+/** Lines that are sent say that it is not stopped. */
+function stopHeaders({ stopped, unsent }: Partial<About> = {}) {
+  return stopped === undefined
+    ? {}
+    : { 'Assetlog-State': `stopped ${stopped}`.trimEnd(), 'Assetlog-Unsent': String(unsent) };
 }
 
 function headersOf({ lines, lost, after, lastSeq }: Shipment, opening: Opening) {
   const { bytes, start, end } = lines[0]!;
-  const { beginSeq = 1, sourceName } = opening;
+  const { beginSeq = 1 } = opening;
   return {
-    ...beforeHeader(opening),
+    ...ownHeaders(opening, lastSeq),
     'Content-Type': 'application/x-ndjson',
     'Assetlog-Crc': hex(crcBefore(bytes, start, end)),
     ...(lost !== undefined && { 'Assetlog-Lost': `${lost.first}-${lost.last}` }),
     ...(beginSeq > 1 && lost && { 'Assetlog-Begins': String(beginSeq) }),
     ...(after !== undefined && { 'Assetlog-After': after }),
-    ...(lastSeq !== undefined && { 'Assetlog-Last': String(lastSeq) }),
-    ...(sourceName !== undefined && { 'Assetlog-Name': encodeURIComponent(sourceName) }),
   };
 }
 

@@ -125,6 +125,7 @@ export class Hub {
       sourcesShare: Math.max(0, ...counts) / this.#options.limits.forwardSourcesMax,
       silentSeconds: Number.isFinite(firstMs) ? Math.max(0, Math.floor((Date.now() - firstMs) / 1000)) : undefined,
       lostEvents: receivers.reduce((sum, { lostEvents }) => sum + lostEvents, 0),
+      ...sumOf(loaded.map(({ sightings }) => sightings.stopped())),
     };
   }
 
@@ -138,11 +139,11 @@ export class Hub {
   #ask({ keyPath, query, head, body, tokenName }: HandlerRequest): LaterHandled {
     readQuery(query); // unused, but a malformed query is refused as in a report
     const { source } = readForwardPath(keyPath);
-    const { eras } = readForwardHeaders(source, head.fields.raw);
+    const { eras, ...said } = readForwardHeaders(source, head.fields.raw);
     if (body.length > 0) throw new Refusal(400, `a GET of this path has no body; ${sendWith}`);
     return {
       kind: 'later',
-      reply: (_ending, journal) => this.receiverOf(journal!.deployment).ask(eras, journal!, { tokenName }),
+      reply: (_ending, journal) => this.receiverOf(journal!.deployment).ask(eras, journal!, { ...said, tokenName }),
     };
   }
 
@@ -186,4 +187,12 @@ export class Hub {
     }
     return receiver;
   }
+}
+
+/** @returns the sums over all journals */
+function sumOf(all: readonly Pick<HubFigures, 'sourcesStopped' | 'unsentEvents'>[]) {
+  return {
+    sourcesStopped: all.reduce((sum, { sourcesStopped }) => sum + sourcesStopped, 0),
+    unsentEvents: all.reduce((sum, { unsentEvents }) => sum + unsentEvents, 0),
+  };
 }

@@ -51,6 +51,9 @@ export interface SaidOfSource {
   readonly tokenName?: string | undefined;
   /** The last seq of its journal. */
   readonly lastSeq?: number | undefined;
+  /** While it cannot send: `stopped fork`; and how many events it has not sent. */
+  readonly state?: string | undefined;
+  readonly unsent?: number | undefined;
 }
 
 /** An event of another journal, with its line there. */
@@ -67,7 +70,12 @@ export function describeAsk(): RouteDescription {
   const origins = { type: 'boolean', description: 'Whether lines can have members before `metadata`.' };
   return {
     summary: 'Ask how far this hub is with another journal',
-    parameters: [sourceInPath(), inBefore()],
+    parameters: [
+      sourceInPath(),
+      ...inEach(),
+      inHeader('State', STATE.source, 'Why nothing can be sent.'),
+      unsentParameter(),
+    ],
     content: { 'application/json': objectSchema(positionMembers(), { gzip, origins }) },
   };
 }
@@ -87,12 +95,10 @@ export function describeForward({ batchItemsMax, forwardBodyBytesMax }: Limits):
       sourceInPath(),
       firstSeq,
       inHeader('Crc', CRC.source, 'The crc of the line before the first one; 00000000 at the beginning of a file.'),
-      inHeader('Last', SEQ.source, 'The last seq of the journal.'),
-      inHeader('Name', '^(?:[!-$&-~]|%[0-9A-F]{2})+$', 'The name of the device, percent-encoded.'),
       inHeader('After', id, 'The id of the event before the first line.'),
       inHeader('Lost', '^[1-9][0-9]*-[1-9][0-9]*$', 'Seqs that the device no longer has, up to the first line.'),
       inHeader('Begins', SEQ.source, begins),
-      inBefore(),
+      ...inEach(),
       packedHeader,
     ],
     body: { schema: { type: 'string', description: lines } },
@@ -105,8 +111,16 @@ function sourceInPath(): Schema {
   return pathParameter('source', { type: 'string', pattern: `^${ID_FORM}$` }, '0193e0c2-8d1f-7c5e-9a41-2b7f5d3c6e90');
 }
 
-function inBefore(): Schema {
-  return inHeader('Before', BEFORE.source, 'Earlier ids of the journal, each after its last line; the oldest first.');
+function inEach(): Schema[] {
+  return [
+    inHeader('Before', BEFORE.source, 'Earlier ids of the journal, each after its last line; the oldest first.'),
+    inHeader('Last', SEQ.source, 'The last seq of the journal.'),
+    inHeader('Name', '^(?:[!-$&-~]|%[0-9A-F]{2})+$', 'The name of the device, percent-encoded.'),
+  ];
+}
+
+function unsentParameter(): Schema {
+  return inHeader('Unsent', '^(?:0|[1-9][0-9]*)$', 'The events that are not sent.');
 }
 
 function inHeader(name: string, pattern: string, description: string): Schema {
@@ -168,6 +182,8 @@ export function readForwardHeaders(
     after: read('Assetlog-After', 'the id of an event, a UUID in lower case', (id) => (isId(id) ? id : undefined)),
     lastSeq: read('Assetlog-Last', 'a seq', readSeq),
     begins: read('Assetlog-Begins', 'a seq', readSeq),
+    state: read('Assetlog-State', 'up to 40 lower-case letters and spaces between', (text) => STATE.exec(text)?.[0]),
+    unsent: read('Assetlog-Unsent', 'a number of events', readCount),
     name: read('Assetlog-Name', `${SOURCE_NAME_WANTED}, percent-encoded`, readName),
   };
 }
@@ -179,6 +195,10 @@ function readCrc(text: string): number | undefined {
 function readLost(text: string): SeqRange | undefined {
   const [, first, last] = LOST.exec(text) ?? [];
   return first === undefined ? undefined : { first: Number(first), last: Number(last) };
+}
+
+function readCount(text: string): number | undefined {
+  return text === '0' ? 0 : readSeq(text);
 }
 
 /** @returns the last line of each earlier id, and the id; undefined unless the lines count up and are no two alike */
@@ -357,6 +377,7 @@ const NOTHING = 'nothing was recorded';
 /** More than a hub adds to a line, which is mostly `from` and `recorded`. */
 const ADDED_BYTES_MAX = 512;
 const CRC = /^[0-9a-f]{8}$/;
+const STATE = /^(?=.{1,40}$)[a-z]+(?: [a-z]+)*$/;
 const LOST = /^([1-9][0-9]{0,15})-([1-9][0-9]{0,15})$/;
 const SEQ = /^[1-9][0-9]{0,15}$/;
 const FROM = new RegExp(`^\\["(${ID_FORM})",([0-9]+)\\]$`);

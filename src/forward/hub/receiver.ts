@@ -178,6 +178,16 @@ export class Receiver {
     }
     if (decision.kind !== 'taken') {
       const { kind: why, at } = decision;
+      if (why === 'fork') {
+        const { here, sent } = decision;
+        notices.rated.warn('a source was restored or copied, and is stopped', {
+          source,
+          token: request.tokenName,
+          here,
+          sent,
+        });
+        if (sources.has(source)) this.sightings.add(source, { ...request, state: 'stopped fork' });
+      }
       return conflict(why, at, explain(why, firstSeq, at));
     }
     const others = [...decision.marks.keys()].filter((id) => !sources.has(id)).length;
@@ -253,7 +263,7 @@ export class Receiver {
     if (other !== undefined) {
       const [journal, seq] = other.name;
       const message = 'an event is here with another id; run forward identity --new at its journal';
-      rated.warn(message, { source, journal, seq, id: other.id, here: other.here });
+      rated.warn(message, { source, journal, seq, sent: other.sent, here: other.here });
     }
     for (const { journal, range, counts } of dropped) {
       rated.warn('a journal has too many gaps: missing events count as lost, or as here', {

@@ -11,11 +11,13 @@ import { readSmall } from '../../journal/file-io.ts';
 import { idTimeMs } from '../../journal/line/uuid.ts';
 import type { SourceQuery, SourceState } from '../../journal/look/source-state.ts';
 import { sealedFile, unsealedFile } from '../../journal/sealed.ts';
+import type { HubFigures } from '../../telemetry/metrics.ts';
 import { Mutex } from '../../waiting/mutex.ts';
 import { type Era, isId } from '../source.ts';
 import type { SaidOfSource } from './received.ts';
 import type { Snapshot } from './snapshot.ts';
 import type { SourcesOptions } from './sources.ts';
+import { countMissing } from './watermark.ts';
 
 const NAME = 'forward-seen.json';
 /** An operator chose the name of a token, so it can have any length. */
@@ -35,6 +37,9 @@ interface Sighting {
   isReplaced?: boolean;
   /** Number of events reported as lost. */
   lost: number;
+  /** What its last request said of what stops it: `stopped fork`, and of events that it has not sent. */
+  state?: string | undefined;
+  unsent?: number | undefined;
   /** Number of sources that were known before this one. */
   number: number;
 }
@@ -102,7 +107,7 @@ export class Sightings {
   *list(
     snapshot: Snapshot,
     deployment: string | undefined,
-    { silentMs, after, limit = Number.POSITIVE_INFINITY }: SourceQuery,
+    { silentMs, isStopped = false, after, limit = Number.POSITIVE_INFINITY }: SourceQuery,
   ): Generator<SourceState> {
     const untilMs = Date.now() - (silentMs ?? Number.NEGATIVE_INFINITY);
     let left = limit;
@@ -110,6 +115,7 @@ export class Sightings {
       const { name, tokenName, lastSeq, seenMs, lost } = said;
       const mark = snapshot.sources.get(source);
       if (mark === undefined || seenMs > untilMs || (silentMs !== undefined && !isExpected(said))) continue;
+      if (isStopped && stateIn(said).state !== 'stopped') continue;
       yield {
         id: source,
         name: name ?? null,
@@ -118,8 +124,11 @@ export class Sightings {
         last_seq: mark.seq,
         last_event: timeText(idTimeMs(mark.id)),
         last_seen: timeText(seenMs),
+        through: said.through ?? null,
+        ...stateIn(said),
         lost_events: lost,
-        lag_events: lastSeq === undefined ? null : Math.max(0, lastSeq - mark.seq),
+        missing_events: countMissing(mark),
+        lag_events: said.unsent ?? (lastSeq === undefined ? null : Math.max(0, lastSeq - mark.seq)),
       };
       left -= 1;
       if (left === 0) return;
@@ -166,7 +175,7 @@ export class Sightings {
   }
 
   /** Notes a request of a source, after `load`. @param lost number of events that the request reports as lost */
-  add(source: string, { name, tokenName, lastSeq }: SaidOfSource, lost = 0): void {
+  add(source: string, { name, tokenName, lastSeq, state, unsent }: SaidOfSource, lost = 0): void {
     const known = this.#of(source);
     if (known === undefined) return;
     this.#known!.delete(source);
@@ -178,6 +187,14 @@ export class Sightings {
     known.lastSeq = lastSeq ?? known.lastSeq;
     known.seenMs = Date.now();
     known.lost += lost;
+    known.state = state;
+    known.unsent = unsent;
+  }
+
+  /** @returns how many sources are stopped, and the events that these have not sent */
+  stopped(): Pick<HubFigures, 'sourcesStopped' | 'unsentEvents'> {
+    const all = [...(this.#known?.values() ?? [])].filter((one) => one.state !== undefined);
+    return { sourcesStopped: all.length, unsentEvents: all.reduce((sum, { unsent = 0 }) => sum + unsent, 0) };
   }
 
   /** Notes which journal brought events of another one. */
@@ -247,6 +264,12 @@ export class Sightings {
 /** Whether a source makes requests of its own. */
 function isExpected({ through, isReplaced }: Sighting): boolean {
   return through === undefined && isReplaced !== true;
+}
+
+/** @returns the first word of the state, and the others */
+function stateIn({ state: text = '' }: Sighting): Pick<SourceState, 'state' | 'reason'> {
+  const [state = '', ...reason] = text.split(' ');
+  return { state: state || null, reason: reason.join(' ') || null };
 }
 
 function timeText(ms = 0): string | null {

@@ -192,12 +192,14 @@ export type Decision =
       /** The lines before the first one that the sender does not have any more. */
       readonly lost: readonly SeqRange[];
       /** An event that is here with another id, which the journal of its name thus has twice. */
-      readonly other: { readonly name: LineName; readonly id: string; readonly here: string } | undefined;
+      readonly other: { readonly name: LineName; readonly sent: string; readonly here: string } | undefined;
       /** See `OnDropped`. */
       readonly dropped: readonly { readonly journal: string; readonly range: SeqRange; readonly counts: string }[];
     }
-  /** The sender is this journal; an event is here with another id; events are missing that might not be lost. */
-  | { readonly kind: 'self' | 'fork' | 'gap'; readonly at: Watermark }
+  /** The sender is this journal; events are missing that might not be lost. */
+  | { readonly kind: 'self' | 'gap'; readonly at: Watermark }
+  /** An event is here with another id. */
+  | { readonly kind: 'fork'; readonly at: Watermark; readonly here: string; readonly sent: string }
   /** An event has the name of a line that this journal does not have. */
   | { readonly kind: 'restored'; readonly name: LineName };
 
@@ -216,7 +218,8 @@ export function decide(
   const isLost = lost !== undefined && lost.first <= at.seq + 1 && lost.last === firstSeq - 1;
   if (firstSeq > at.seq + 1 && !isLost) return { kind: 'gap', at };
   const sentId = (seq: number) => (seq === firstSeq - 1 ? after : events[seq - firstSeq]?.origin.id);
-  if (findOther(at, sentId) !== undefined) return { kind: 'fork', at };
+  const other = findOther(at, sentId);
+  if (other !== undefined) return { kind: 'fork', at, ...other };
   return takeAll(known, at, events, begins);
 }
 
@@ -246,8 +249,8 @@ function takeAll(
     if (!isRepeated && journal === presentId(own.eras) && n > last) return { kind: 'restored', name };
     const isOwn = n <= last && !isIn(own.losses, n);
     const isKnown = isOwn || isHere(get(journal), n);
-    const here = isKnown ? findOther(get(journal), (one) => (one === n ? id : undefined)) : undefined;
-    if (here !== undefined) other ??= { name, id, here };
+    const found = isKnown ? findOther(get(journal), (one) => (one === n ? id : undefined)) : undefined;
+    if (found !== undefined) other ??= { name, ...found };
     change(settleTo, [source, seq], id);
     if (isRepeated || isKnown) continue;
     fresh.push(event);
@@ -261,11 +264,11 @@ function presentId(eras: readonly Era[]): string {
   return eras.at(-1)![1];
 }
 
-/** @returns the id that a line at the end of a part has here, if a journal has sent another one for it */
-function findOther({ seq, id, ahead }: Watermark, sentId: (seq: number) => string | undefined): string | undefined {
+/** @returns the id that a line at the end of a part has here, and another one that was sent for it; undefined without one */
+function findOther({ seq, id, ahead }: Watermark, sentId: (seq: number) => string | undefined) {
   for (const { last, id: here } of [{ last: seq, id }, ...ahead]) {
     const sent = here === null ? undefined : sentId(last);
-    if (sent !== undefined && sent !== here) return here!;
+    if (sent !== undefined && sent !== here) return { here: here!, sent };
   }
   return undefined;
 }

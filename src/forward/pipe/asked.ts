@@ -23,6 +23,7 @@ export class AskedSending {
   #isEmpty = false;
   /** Whether the destination was at another seq than expected when lines were sent last. */
   #wasAtOtherSeq = false;
+  #saidStopped = false;
   /** How often in a row the destination has answered as no hub does. */
   #strangeAnswers = 0;
 
@@ -31,8 +32,8 @@ export class AskedSending {
   }
 
   async ask(): Promise<State> {
-    const { traffic, destination } = this.#sender;
-    const asked = await traffic.answered(destination!.ask!(traffic.signal));
+    const { traffic } = this.#sender;
+    const asked = await this.#request();
     this.#strangeAnswers = asked.kind === 'no hub' ? this.#strangeAnswers + 1 : 0;
     switch (asked.kind) {
       case 'again':
@@ -44,6 +45,24 @@ export class AskedSending {
       case 'no hub':
         return this.#isNoHub();
     }
+  }
+
+  /** Whether a hub heard last that nothing can be sent, which is so no longer. */
+  get isShownStopped(): boolean {
+    const { traits, stopped } = this.#sender;
+    return traits.isHub && this.#saidStopped && stopped === undefined;
+  }
+
+  /** Lets a hub show that nothing can be sent, when what stops that is not its answer. */
+  async tell(): Promise<void> {
+    if (this.#sender.traits.isHub) await this.#request();
+  }
+
+  #request(): Promise<Asked> {
+    const { traffic, destination, lastSeq, stopped, ledger } = this.#sender;
+    this.#saidStopped = stopped !== undefined;
+    const about = { lastSeq, stopped, unsent: Math.max(0, lastSeq - ledger.value.seq) };
+    return traffic.answered(destination!.ask!(traffic.signal, about));
   }
 
   async #isNoHub(): Promise<State> {

@@ -149,7 +149,7 @@ export class Pipe {
     await this.#stateFile.write();
   }
 
-  /** Ends a pause: what waits or is stopped tries again at once, and a hub that has all events is asked, as it can name another way of them. */
+  /** Ends a pause: what waits or is stopped tries again at once, and a hub that has all events is asked. */
   tryNow(): void {
     this.sender.refusals = 0;
     this.sender.traffic.wake();
@@ -209,6 +209,7 @@ export class Pipe {
       case 'stopped':
         await this.sender.traffic.pause(this.#waitMs(state)!);
         this.#trouble.tries();
+        if (state.kind === 'stopped' && !ASKS.includes(state.next.kind)) await this.#asked.tell();
         return state.next;
     }
   }
@@ -272,7 +273,7 @@ export class Pipe {
       if (backlog.head(0) !== undefined) return IDLE; // the save let the journal be read on; no later event might come
       if (ledger.namedOrSettledSeq >= lastSeq) this.#trouble.end();
       this.#changed();
-      return (await this.#isQuiet()) ? ASKING : IDLE;
+      return this.#asked.isShownStopped || (await this.#isQuiet()) ? ASKING : IDLE;
     }
     switch (head.kind) {
       case 'lines':
@@ -349,3 +350,5 @@ export class Pipe {
 
 /** Log message about events that a destination does not get. */
 const REMOVED = 'events are removed that a destination has not confirmed; a dead letter names them when it is reached';
+/** States that ask the destination, or before it is known. */
+const ASKS: readonly State['kind'][] = ['asking', 'opening'];

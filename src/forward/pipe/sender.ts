@@ -79,6 +79,8 @@ export class Sender {
   eras: readonly Era[] = [];
   /** Refusals since the last event that was taken. */
   refusals = 0;
+  /** Why it is stopped, empty without a word for that; undefined if it is not. */
+  stopped: string | undefined;
   readonly #options: SenderOptions;
   #opened: { readonly kind: DestinationKind; readonly destination: Destination } | undefined;
 

@@ -8,6 +8,8 @@ import type { ShownState, StatusFacts } from './status.ts';
 export interface Troubled extends Pick<Sender, 'notices' | 'traffic'> {
   /** For the log: how far it is. */
   readonly position: Readonly<Record<string, number>>;
+  /** Why it is stopped, for its hub; undefined while it is not. */
+  stopped?: string | undefined;
 }
 
 export class TroubleLog {
@@ -47,6 +49,7 @@ export class TroubleLog {
     const { kind, reason } = state;
     if (this.#state === undefined) this.#since = new Date().toISOString();
     this.#state = state;
+    this.#sender.stopped = state.kind === 'stopped' ? (state.why ?? '') : undefined;
     this.#lastError = reason;
     this.#nextTry = waitMs === undefined ? null : new Date(Date.now() + waitMs).toISOString();
     this.#onChange();
@@ -65,7 +68,7 @@ export class TroubleLog {
   /** Events pass again. */
   end(): void {
     if (this.#state === undefined) return;
-    this.#state = undefined;
+    this.#state = this.#sender.stopped = undefined;
     this.#logged.clear();
     this.#sender.notices.info('events are forwarded again', { ...this.#sender.position, since: this.#since });
     this.#since = new Date().toISOString();

@@ -18,8 +18,16 @@ export interface SourceState {
   readonly last_event: string | null;
   /** When its last request came, by the clock of the hub; null if that is not known any more. */
   readonly last_seen: string | null;
+  /** The journal that brought its last event; null if it sent that itself. */
+  readonly through: string | null;
+  /** `stopped` if it said that it cannot send; null if it can. Later versions may say other words. */
+  readonly state: string | null;
+  /** Why: `fork`. */
+  readonly reason: string | null;
   /** Events that it said are lost. */
   readonly lost_events: number;
+  /** Events before its last one here that are not here, though another journal might still bring them. */
+  readonly missing_events: number;
   /** Events that it had at its last request and that are not here; null if it has not said it. */
   readonly lag_events: number | null;
 }
@@ -34,7 +42,11 @@ export function sourceSchema(): Schema {
     last_seq: integerFrom(0),
     last_event: orNull(TIME),
     last_seen: orNull(TIME),
+    through: orNull(TEXT),
+    state: orNull(TEXT),
+    reason: orNull(TEXT),
     lost_events: integerFrom(0),
+    missing_events: integerFrom(0),
     lag_events: orNull(integerFrom(0)),
   };
   return objectSchema(members);
@@ -44,6 +56,8 @@ export function sourceSchema(): Schema {
 export interface SourceQuery {
   /** Only those without a request for so long. */
   readonly silentMs?: number | undefined;
+  /** Only those that said they are stopped. */
+  readonly isStopped?: boolean | undefined;
   /** Of these, only those that come after this one in the order of the reply. */
   readonly after?: { readonly id: string; readonly seenMs: number } | undefined;
   /** At most so many. */

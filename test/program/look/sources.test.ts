@@ -5,6 +5,9 @@ import { cpSync, existsSync, readFileSync, rmSync, symlinkSync, writeFileSync } 
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { limits as standardLimits } from '../../../src/config/limits.ts';
+import { newIdentity } from '../../../src/forward/by-hand.ts';
+import { openDisk } from '../../../src/journal/disk.ts';
 import type { SourceState } from '../../../src/journal/look/source-state.ts';
 import { sealedFile } from '../../../src/journal/sealed.ts';
 import { jsonIn, runHere } from '../../support/command-output.ts';
@@ -12,9 +15,18 @@ import { writeDeployments } from '../../support/deployments.ts';
 import { askHub, SentJournal, SOURCE, sourceOf } from '../../support/forwarding.ts';
 import { metricsOf, samplesOf } from '../../support/metrics.ts';
 import type { PlainEvent } from '../../support/plain-event.ts';
-import { journalText, newFolder, type Running, run, type Scope, startService } from '../../support/program.ts';
+import {
+  eventsIn,
+  journalText,
+  newFolder,
+  type Running,
+  run,
+  type Scope,
+  startService,
+} from '../../support/program.ts';
 import { StreamClient, serveReads } from '../../support/reading.ts';
-import { record } from '../../support/report.ts';
+import { record, report as reportTo } from '../../support/report.ts';
+import { serve } from '../../support/service.ts';
 import { eventually } from '../../support/tools.ts';
 
 const SEEN = 'forward-seen.json';
@@ -70,7 +82,11 @@ test('the killed one of two devices of a hub is named', async (t) => {
     token_name: null,
     deployment: null,
     last_seq: 1,
+    through: null,
+    state: null,
+    reason: null,
     lost_events: 0,
+    missing_events: 0,
     lag_events: 0,
   });
   assert.ok(last_event! <= last_seen!, `${last_event} ${last_seen}`);
@@ -111,6 +127,83 @@ test('the state of a source survives a stop, and except for its name the loss of
   assert.equal((await sent.put(hub.url, 8, 8)).status, 200, 'a file that cannot be read stops no event');
   assert.match(hub.stderr(), /what the devices said of themselves cannot be read/);
   assert.equal((await fetch(`${hub.url}/sources`)).status, 503);
+});
+
+test('a source that says it is stopped is shown so, counted and found, until it makes a request without that', async (t) => {
+  const hub = await startService(t);
+  const sent = new SentJournal(9);
+  await sent.put(hub.url, 1, 3);
+  await new SentJournal(1, sourceOf(2)).put(hub.url, 1, 1);
+  const shownState = async () => {
+    const { state, reason, lag_events } = (await sourcesAt(hub.url)).find(({ id }) => id === SOURCE)!;
+    const samples = samplesOf(await metricsOf(hub));
+    const figures = ['sources_stopped', 'unsent_events'].map((name) => samples.get(`assetlog_hub_${name}`));
+    return [state, reason, lag_events, ...figures];
+  };
+  const stopped = { 'Assetlog-Last': '9', 'Assetlog-State': 'stopped fork', 'Assetlog-Unsent': '7' };
+  assert.equal((await askHub(hub.url, SOURCE, stopped)).status, 200);
+  assert.deepEqual(await shownState(), ['stopped', 'fork', 7, 1, 7]);
+  assert.deepEqual(
+    (await sourcesAt(hub.url, {}, '?stopped=true')).map(({ id }) => id),
+    [SOURCE],
+  );
+  const found = await runHere(['sources', '--url', hub.url, '--stopped', '--table']);
+  assert.equal(found.code, 1);
+  assert.match(found.stdout, /stopped, fork/);
+  await askHub(hub.url, SOURCE, { 'Assetlog-Last': '9', 'Assetlog-State': 'later words', 'Assetlog-Unsent': '0' });
+  assert.deepEqual((await shownState()).slice(0, 3), ['later', 'words', 0]);
+  await sent.put(hub.url, 4, 4);
+  assert.deepEqual(await shownState(), [null, null, 5, 0, 0]);
+  const none = await runHere(['sources', '--url', hub.url, '--stopped']);
+  assert.deepEqual([none.code, none.stderr], [0, 'assetlog: no source is stopped\n']);
+  const clone = new SentJournal(5);
+  assert.equal((await clone.put(hub.url, 4, 5)).status, 409);
+  assert.deepEqual((await shownState()).slice(0, 2), ['stopped', 'fork'], 'the hub has said it');
+  assert.match(
+    hub.stderr(),
+    new RegExp(`restored or copied, and is stopped.*"here":"${sent.id(4)}","sent":"${clone.id(4)}"`),
+  );
+  for (const [name, values] of [
+    ['State', ['', 'Stopped', 'a  b', 'x'.repeat(41), 'a1']],
+    ['Unsent', ['-1', '01', '', '9007199254740992']],
+  ] as const) {
+    for (const value of values)
+      assert.equal((await askHub(hub.url, SOURCE, { [`Assetlog-${name}`]: value })).status, 400, `${name} ${value}`);
+  }
+});
+
+test('a restored device is stopped, and its hub shows that', async (t) => {
+  const limits = { followMs: 5, forwardRetryMs: 5, forwardRetryMsMax: 50, forwardStoppedMs: 200, forwardLingerMs: 0 };
+  const hub = await serve(t, { limits });
+  const [data, backup] = [newFolder(t), newFolder(t)];
+  const start = () => serve(t, { data, limits, args: ['--name', 'roof', '--forward-to', hub.url] });
+  const atHub = () => eventsIn(hub.data).length;
+  let device = await start();
+  assert.deepEqual(await reportTo(device, ['a']), [200]);
+  await eventually('a is there', () => atHub() === 1);
+  await device.stop();
+  cpSync(data, backup, { recursive: true });
+  device = await start();
+  assert.deepEqual(await reportTo(device, ['b']), [200]);
+  await eventually('b is there', () => atHub() === 2);
+  await device.stop();
+  rmSync(data, { recursive: true });
+  cpSync(backup, data, { recursive: true });
+  device = await start();
+  assert.deepEqual(await reportTo(device, ['c', 'd', 'e']), [200, 200, 200]);
+  let shownAs: SourceState | undefined;
+  await eventually('the hub shows it', async () => {
+    [shownAs] = await sourcesAt(hub.url, {}, '?stopped=true');
+    return shownAs !== undefined;
+  });
+  assert.deepEqual([shownAs?.name, shownAs?.reason, shownAs?.lag_events], ['roof', 'fork', 3]);
+  await device.stop();
+  await newIdentity(openDisk(data), 2, standardLimits);
+  device = await start();
+  await eventually('all are there', () => atHub() === 5);
+  await eventually('nothing is stopped', async () =>
+    (await sourcesAt(hub.url, {}, '?silent=0s')).every(({ state }) => state === null),
+  );
 });
 
 test('a name that would not be shown unchanged is refused with its events', async (t) => {

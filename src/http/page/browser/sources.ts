@@ -15,7 +15,11 @@ interface Source {
   readonly last_seq: number;
   readonly last_event: string | null;
   readonly last_seen: string | null;
+  readonly through: string | null;
+  readonly state: string | null;
+  readonly reason: string | null;
   readonly lost_events: number;
+  readonly missing_events: number;
   readonly lag_events: number | null;
 }
 
@@ -37,15 +41,21 @@ export function sourcesView(shared: Shared): PolledView<Source> {
     pathFor: () => 'sources',
     itemsIn: ({ sources = [] }) => sources,
     idOf: ({ id }) => id,
-    cells: ({ id, name, last_seq, last_event, last_seen, lost_events, lag_events }) => [
+    cells: ({ id, name, last_seq, last_event, last_seen, lost_events, lag_events, state, reason }) => [
       cell('time', last_seen === null ? 'not yet' : renderAge(last_seen)),
       cell('key', name ?? id),
       cell('seq', counted(last_seq)),
       cell('what', lost_events === 0 ? '' : badge('bad', counted(lost_events))),
       cell('partition', lag_events === null ? '' : counted(lag_events)),
-      cell('says', last_event === null ? '' : shortTime(last_event), ' ', id),
+      cell(
+        'says',
+        state === null ? '' : badge('bad', `${state} ${reason ?? ''}`),
+        last_event === null ? '' : shortTime(last_event),
+        ' ',
+        id,
+      ),
     ],
-    detail: ({ id, name, token_name, deployment, last_seq, last_event, last_seen, lost_events, lag_events }) => ({
+    detail: ({ id, name, token_name, deployment, last_seq, last_event, last_seen, ...more }) => ({
       title: element('bdi', {}, name ?? id),
       content: [
         table([
@@ -56,8 +66,11 @@ export function sourcesView(shared: Shared): PolledView<Source> {
           ['last seq', counted(last_seq)],
           ['last event', last_event === null ? undefined : renderTime(last_event)],
           ['last seen', last_seen === null ? 'not recorded yet' : renderTime(last_seen)],
-          ['lost', counted(lost_events, 'event')],
-          ['lag', lag_events === null ? 'not reported' : counted(lag_events, 'event')],
+          ['through', more.through ?? undefined],
+          ['state', more.state === null ? undefined : `${more.state} ${more.reason ?? ''}`],
+          ['lost', counted(more.lost_events, 'event')],
+          ['missing', counted(more.missing_events, 'event')],
+          ['lag', more.lag_events === null ? 'not reported' : counted(more.lag_events, 'event')],
         ]),
         element('p', {}, element('a', { href: hashOf(addressOf('events', { source: id })) }, 'Events of this source')),
       ],
