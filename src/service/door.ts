@@ -20,7 +20,14 @@ export type DoorRequest =
   | { readonly do: 'retry'; readonly name: string; readonly seqs?: SeqRange | undefined }
   | { readonly do: 'give up'; readonly name: string; readonly seqs: SeqRange }
   | { readonly do: 'forget assets'; readonly forget: Forget }
-  | { readonly do: 'forget source'; readonly id: string };
+  | { readonly do: 'forget source'; readonly id: string }
+  /** See `Hub.bind`. */
+  | {
+      readonly do: 'bind sources';
+      readonly id?: string | undefined;
+      readonly bound?: string | undefined;
+      readonly token?: string | undefined;
+    };
 
 /** What the member `done` of an answer is. */
 export interface DoorAnswers {
@@ -32,6 +39,8 @@ export interface DoorAnswers {
   readonly 'forget assets': number;
   /** Whether it was known. */
   readonly 'forget source': boolean;
+  /** How many sources they were. */
+  readonly 'bind sources': number;
 }
 
 export interface DoorParts {
@@ -99,11 +108,16 @@ async function carryOut(
       if (wasKnown) notices.info('a source was forgotten', { source: request.id });
       return wasKnown;
     }
+    case 'bind sources': {
+      const count = await peers.hub.bind(deployment, request.id, request.bound, request.token);
+      if (count > 0) notices.info('sources were bound to a token', { sources: count, token: request.token ?? 'any' });
+      return count;
+    }
   }
 }
 
 /** @returns undefined for what is no request of this version */
-function readRequest({ do: what, name, seqs, forget, id }: JsonObject): DoorRequest | undefined {
+function readRequest({ do: what, name, seqs, forget, id, bound, token }: JsonObject): DoorRequest | undefined {
   const isRange = isObject(seqs) && Number.isSafeInteger(seqs['first']) && Number.isSafeInteger(seqs['last']);
   switch (what) {
     case 'forward status':
@@ -117,9 +131,18 @@ function readRequest({ do: what, name, seqs, forget, id }: JsonObject): DoorRequ
       return isForget(forget) ? { do: what, forget } : undefined;
     case 'forget source':
       return typeof id === 'string' ? { do: what, id } : undefined;
+    case 'bind sources': {
+      const named = { ...textIn('id', id), ...textIn('bound', bound) };
+      return Object.keys(named).length === 1 ? { do: what, ...named, ...textIn('token', token) } : undefined;
+    }
     default:
       return undefined;
   }
+}
+
+/** @returns the member, if it is a text */
+function textIn(name: string, value: unknown): Readonly<Record<string, string>> {
+  return typeof value === 'string' ? { [name]: value } : {};
 }
 
 function isForget(forget: unknown): forget is Forget {

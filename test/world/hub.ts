@@ -64,7 +64,7 @@ export class TestHub {
     sent: SentJournal,
     first: number,
     last: number,
-    headers: Partial<Pick<ForwardRequest, 'lost' | 'eras' | 'begins' | 'after'>> = {},
+    headers: Partial<Pick<ForwardRequest, 'lost' | 'eras' | 'begins' | 'after' | 'tokenName'>> = {},
   ): Promise<Said> {
     const { source } = sent;
     const request = {
@@ -77,8 +77,8 @@ export class TestHub {
     return saidBy(this.receiver.take(request, this.recorder));
   }
 
-  ask(source: string, eras: readonly Era[] = [[1, source]]): Promise<Said> {
-    return saidBy(this.receiver.ask(eras, this.recorder));
+  ask(source: string, eras: readonly Era[] = [[1, source]], tokenName?: string): Promise<Said> {
+    return saidBy(this.receiver.ask(eras, this.recorder, { tokenName }));
   }
 
   /** Records an event of the hub itself. */

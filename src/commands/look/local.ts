@@ -12,7 +12,7 @@ import { durationMs } from '../../event/moment.ts';
 import type { Filter } from '../../event/search.ts';
 import { Sightings } from '../../forward/hub/sightings.ts';
 import { SNAPSHOT_FILE } from '../../forward/hub/snapshot.ts';
-import { Sources } from '../../forward/hub/sources.ts';
+import { isMeantBy, Sources } from '../../forward/hub/sources.ts';
 import { type Disk, openDisk, unlessAbsent } from '../../journal/disk.ts';
 import { readJournal, readNewest } from '../../journal/look/reader.ts';
 import type { Remark } from '../../journal/look/reading.ts';
@@ -192,6 +192,17 @@ export async function forgetSource(disk: Disk, id: string): Promise<boolean> {
     await sightings.remove(id);
   }
   return wasKnown;
+}
+
+/** Binds sources of a hub, as `Hub.bind`. The caller holds the lock of the folder. */
+export async function bindSources(
+  disk: Disk,
+  id: string | undefined,
+  bound: string | undefined,
+  token: string | undefined,
+): Promise<number> {
+  const { sources } = openHubFiles(disk);
+  return sources.bind(isMeantBy(id, bound), token, await lastSeqIn(disk));
 }
 
 function lastSeqIn(disk: Disk): Promise<number> {

@@ -10,7 +10,7 @@ import { folderOption, withFolder } from '../cli/data-folder.ts';
 import { throughService } from '../cli/door.ts';
 import { secondOf } from '../cli/table.ts';
 import { chooseJournal, type Forms, jsonLines, printerOf, withDeployment, withJournals } from './listing.ts';
-import { forgetSource } from './local.ts';
+import { bindSources, forgetSource } from './local.ts';
 import { journalOption, lastOptions, problemWith } from './options.ts';
 import type { JournalSources } from './source.ts';
 
@@ -24,6 +24,9 @@ const sourcesOptions = {
   data: journalOption,
   silent,
   stopped: switchOption('only sources that said they cannot send'),
+  token: flagOption('NAME', 'bind the source to the tokens of this name', String),
+  any: switchOption('bind it to the name of the next token that it comes with'),
+  tokenName: flagOption('NAME', 'all sources that are bound to this name, with --any', String),
   ...lastOptions,
 };
 
@@ -34,7 +37,7 @@ export const sources = defineCommand(
     summary: 'show which devices forward to a hub, the silent ones first',
     about:
       'Shows the journals that forward to this one. A device without events makes a request every ten minutes. forget ID is for\n' +
-      'a device that never returns: later events of it would be recorded again.',
+      'a device that never returns: later events of it would be recorded again. bind ID lets a source come with another token.',
     notes: [
       'Examples:',
       '  assetlog sources --url https://hub.example/prod --token-file token.txt --silent 1h',
@@ -43,10 +46,11 @@ export const sources = defineCommand(
       '  0 done, 1 a source is silent or stopped, or the service refuses; 2 flags, no journal or source there; 3 damaged, 4 in use,',
       '  5 it cannot be read or written, 75 the service was unavailable',
     ],
-    operands: { max: 2, text: '[forget ID]', choices: ['forget'] },
+    operands: { max: 2, text: '[forget ID | bind [ID]]', choices: ['forget', 'bind'] },
     options: sourcesOptions,
   },
   async (given, output, operands, env) => {
+    if (operands[0] === 'bind') return bind(given, output, operands[1]);
     if (operands.length > 0) return forget(given, output, operands);
     const values = problemWith(given, undefined) ?? (await chooseJournal(given, env, output));
     if (typeof values === 'string') return refuse(output, values);
@@ -126,6 +130,23 @@ const forms: Forms<SourceState> = {
 };
 
 const formsByDeployment = withDeployment(forms, 1, ({ deployment }) => deployment ?? '', forms.json);
+
+/** Lets sources come with another token, like `forget`. */
+async function bind(given: SourcesOptions, output: Output, id: string | undefined): Promise<ExitCode> {
+  const { data, any, token, tokenName: bound } = given;
+  const isOne = id !== undefined && bound === undefined && any === (token === undefined);
+  const areAll = id === undefined && bound !== undefined && any && token === undefined;
+  if (!isOne && !areAll)
+    return refuse(output, 'give bind ID --token NAME, bind ID --any, or bind --token-name OLD --any');
+  const request = { do: 'bind sources', ...(isOne ? { id } : { bound }), ...(any ? {} : { token }) } as const;
+  return withFolder(data || folderOption.initial, output, async (found) => {
+    const disks = found.kind === 'journal' ? [found.disk] : found.deployments.map(({ disk }) => disk);
+    let count = 0;
+    for (const disk of disks) count += await throughService(disk, request, () => bindSources(disk, id, bound, token));
+    output.print(`sources bound to ${any ? 'the next token that they come with' : token}: ${count}`);
+    return count > 0 ? exitCodes.done : exitCodes.refused;
+  });
+}
 
 /** Makes a hub forget a source, through the service that has its journal, or without a service directly. */
 async function forget({ data }: SourcesOptions, output: Output, [action, id]: readonly string[]): Promise<ExitCode> {

@@ -36,6 +36,7 @@ import {
   sendWith,
 } from './received.ts';
 import { Receiver } from './receiver.ts';
+import { isMeantBy } from './sources.ts';
 
 export interface HubOptions {
   /** The data folder. */
@@ -70,6 +71,21 @@ export class Hub {
    */
   forget(deployment: Deployment, source: string): Promise<boolean> {
     return this.receiverOf(deployment).forget(source);
+  }
+
+  /**
+   * Binds sources of an open journal to the name of a token, durably.
+   * @param bound of all of them; undefined for the one with the id
+   * @param token undefined for the next one that comes
+   * @returns how many were meant. @throws the error of a system call
+   */
+  bind(
+    deployment: Deployment,
+    id: string | undefined,
+    bound: string | undefined,
+    token: string | undefined,
+  ): Promise<number> {
+    return this.receiverOf(deployment).bind(isMeantBy(id, bound), token);
   }
 
   /** @returns its routes, for `AppParts.readings` */

@@ -4,7 +4,14 @@ import { once } from 'node:events';
 import { detach } from '../../config/memory.ts';
 import type { RecordResult } from '../../event/record-result.ts';
 import type { ReadItem } from '../../http/batch.ts';
-import { type ErrorReply, type Recorder, type Reply, unavailable, unavailableRefusal } from '../../http/message.ts';
+import {
+  type ErrorReply,
+  type Recorder,
+  Refusal,
+  type Reply,
+  unavailable,
+  unavailableRefusal,
+} from '../../http/message.ts';
 import type { Follower } from '../../journal/follower.ts';
 import { Mutex } from '../../waiting/mutex.ts';
 import type { Position } from '../position.ts';
@@ -100,9 +107,11 @@ export class Receiver {
    * @throws Refusal 403 or 503
    */
   async ask(eras: readonly Era[], journal: Recorder, said: SaidOfSource = {}): Promise<Reply> {
-    const { sources } = await this.#ready(journal);
+    const known = await this.#ready(journal);
+    const { sources } = known;
     const [, source] = eras.at(-1)!;
     if (source === this.#eras.at(-1)![1]) return TO_ITSELF;
+    this.#checkToken(known, eras, said);
     this.sightings.replaced(eras);
     if (sources.has(source)) this.sightings.add(source, said);
     const { seq, id } = watermarkOf(sources, await this.#own(), eras) ?? NOTHING;
@@ -164,6 +173,7 @@ export class Receiver {
       journal.begin();
       own = await this.#own();
     } while (this.sources.loaded !== known);
+    this.#checkToken(known, request.eras, request);
     const { sources } = known;
     this.sightings.replaced(request.eras);
     if (sources.has(source)) this.sightings.add(source, request);
@@ -202,19 +212,22 @@ export class Receiver {
     if (failure !== undefined) return failure;
     if (decision.fresh.at(-1) !== events.at(-1)) this.sources.moved();
     this.#note(request, decision, others > 0);
+    this.#bind(known, request);
     if (others > 0) this.#warnIfFull(known);
     const { seq, id } = decision.marks.get(source)!;
     return { kind: 'body', status: 200, body: JSON.stringify({ seq, id }) };
   }
 
   /** Forgets journals that have been silent for long. Others stay: in a circle of hubs that forget, an event could go round. @returns whether there is place for new ones */
-  #makePlace({ sources }: Snapshot, count: number, { marks }: Taken): boolean {
+  #makePlace(known: Snapshot, count: number, { marks }: Taken): boolean {
+    const { sources } = known;
     const { limits, notices } = this.#options;
     const { forwardSourcesMax: most, forwardForgottenMs } = limits;
     while (sources.size + this.#newcomers + count > most) {
       const old = this.sightings.oldest((source) => sources.has(source) && !marks.has(source));
       if (old === undefined || old.lastMs > Date.now() - forwardForgottenMs) return false;
       sources.delete(old.source);
+      known.tokens.delete(old.source);
       this.sightings.drop(old.source);
       this.sources.moved();
       const last = new Date(old.lastMs).toISOString();
@@ -274,7 +287,44 @@ export class Receiver {
     }
     this.lostEvents += count;
     if (isNew || count > 0) this.sightings.add(source, request, count);
-    for (const journal of marks.keys()) if (journal !== source) this.sightings.brought(journal, source);
+    for (const journal of marks.keys()) {
+      if (journal === source || !this.sightings.brought(journal, source)) continue;
+      const bound = this.sources.loaded?.tokens.get(journal);
+      if (bound === undefined || bound === request.tokenName) continue;
+      rated.warn('events of a source come with another token than before', {
+        source: journal,
+        through: source,
+        bound,
+        token: request.tokenName,
+      });
+    }
+  }
+
+  /** @throws Refusal 403 if the source, or what it says it was before, came with a token of another name */
+  #checkToken({ tokens }: Snapshot, eras: readonly Era[], { tokenName }: SaidOfSource): void {
+    if (tokenName === undefined) return;
+    for (const [, id] of eras) {
+      const bound = tokens.get(id);
+      if (bound === undefined || bound === tokenName) continue;
+      this.#options.notices.rated.warn('a source came with another token', { source: id, bound, token: tokenName });
+      this.sightings.refused(id, 'stopped token');
+      const [before, now] = [bound, tokenName].map((name) => JSON.stringify(name));
+      const error = `the journal ${id} came with the token ${before}, not ${now}; on the hub: assetlog sources bind ${id} --token ${now}`;
+      throw new Refusal(403, error);
+    }
+  }
+
+  #bind({ tokens }: Snapshot, { source, tokenName }: ForwardRequest): void {
+    if (tokenName === undefined || tokens.has(source)) return;
+    tokens.set(source, tokenName);
+    this.sources.moved();
+  }
+
+  /** As `Sources.bind`, of an open journal. */
+  async bind(...[isMeant, token]: BindArguments): Promise<number> {
+    await this.#load();
+    const { lastSeq } = await this.#own();
+    return this.sources.bind(isMeant, token, lastSeq);
   }
 
   /** @throws Refusal 503 if the journal is being opened */
@@ -344,6 +394,8 @@ export class Receiver {
     notices.warn(message, { folder: disk.folder, journals: sources.size, most });
   }
 }
+
+type BindArguments = [isMeant: Parameters<Sources['bind']>[0], token: string | undefined];
 
 /** A copy of the folder gets the same. */
 const TO_ITSELF: ErrorReply = {

@@ -197,12 +197,19 @@ export class Sightings {
     return { sourcesStopped: all.length, unsentEvents: all.reduce((sum, { unsent = 0 }) => sum + unsent, 0) };
   }
 
-  /** Notes which journal brought events of another one. */
-  brought(source: string, through: string): void {
+  /** Notes which journal brought events of another one. @returns whether another one had brought the last ones */
+  brought(source: string, through: string): boolean {
     const known = this.#of(source);
-    if (known === undefined) return;
+    if (known === undefined) return false;
+    const isNew = known.through !== through;
     known.through = through;
     known.broughtMs = Date.now();
+    return isNew;
+  }
+
+  /** Notes why the hub refuses a source; its next request that is not refused says otherwise. */
+  refused(source: string, state: string): void {
+    if (this.#known?.has(source)) this.#of(source)!.state = state;
   }
 
   /** Notes that a journal has a new id: nothing is expected from its earlier ones, until one of them sends again, as a copy does. */

@@ -1,10 +1,11 @@
 /**
  * The file with the watermarks of a hub, `forward-sources.json`: with it a start reads only the last lines of the journal.
  *
- *     {"seq":1210,"sources":[["0193e0c2-…",7,"01a1fb95-…"],["…",7,"…",[[10,12,"…"]],[[2,3]]],…],"crc":"9ae0daaf"}
+ *     {"seq":1210,"sources":[["0193e0c2-…",7,"01a1fb95-…"],["…",7,"…",[[10,12,"…"]],[[2,3]]],…],"tokens":[["0193e0c2-…","edge"],…],"crc":"9ae0daaf"}
  *
  * `seq` belongs to the hub's own journal: the file covers all of its lines up to there. The last two members of a journal are `ahead` and
- * `lost` of its watermark, if they have something: `null` in the place of an empty `ahead`. The file is replaced atomically.
+ * `lost` of its watermark, if they have something: `null` in the place of an empty `ahead`. `tokens` is there if a journal came with a
+ * token. The file is replaced atomically.
  */
 
 import type { Limits } from '../../config/limits.ts';
@@ -22,13 +23,15 @@ export interface Snapshot {
   readonly seq: number;
   /** The watermark of each. */
   readonly sources: Map<string, Watermark>;
+  /** The name of the token that a journal came with, which no other name may replace. */
+  readonly tokens: Map<string, string>;
   /** Of those whose lines were read after the file, and not in it: when the last one arrived, and which journal brought it. */
   readonly newest: Map<string, { readonly time: string; readonly through: string | undefined }>;
 }
 
 /** @returns the snapshot of a journal without lines */
 export function createSnapshot(): Snapshot {
-  return { seq: 0, sources: new Map(), newest: new Map() };
+  return { seq: 0, sources: new Map(), tokens: new Map(), newest: new Map() };
 }
 
 /**
@@ -39,18 +42,18 @@ export async function readSnapshot(
   disk: Disk,
   { forwardSourcesMax, forwardPartsMax }: Limits,
 ): Promise<Snapshot | 'absent' | 'bad'> {
-  const sourceBytesMax = SOURCE_BYTES_MAX + 2 * forwardPartsMax * PART_BYTES_MAX;
+  const sourceBytesMax = SOURCE_BYTES_MAX + TOKEN_BYTES_MAX + 2 * forwardPartsMax * PART_BYTES_MAX;
   const bytes = await readSmall(disk, SNAPSHOT_FILE, (forwardSourcesMax + 1) * sourceBytesMax);
   if (bytes === undefined) return 'absent';
   const text = unsealedFile(bytes);
   if (text === undefined) return 'bad';
-  const { seq, sources } = JSON.parse(text); // the crc shows that assetlog wrote it
+  const { seq, sources, tokens = [] } = JSON.parse(text); // the crc shows that assetlog wrote it
   const marks = sources.map(([source, seq, id, parts, ranges]: StoredMark): [string, Watermark] => {
     const ahead = parts?.map(([first, last, id]) => ({ first, last, id })) ?? NONE;
     const lost = ranges?.map(([first, last]): SeqRange => ({ first, last })) ?? NONE;
     return [source, { seq, id, lost, ahead }];
   });
-  return { ...createSnapshot(), seq, sources: new Map(marks) };
+  return { ...createSnapshot(), seq, sources: new Map(marks), tokens: new Map(tokens) };
 }
 
 /**
@@ -58,7 +61,7 @@ export async function readSnapshot(
  * @returns its bytes
  * @throws the error of a system call, after which the old file is there, or the new one
  */
-export async function writeSnapshot(disk: Disk, { seq, sources }: Pick<Snapshot, 'seq' | 'sources'>): Promise<number> {
+export async function writeSnapshot(disk: Disk, { seq, sources, tokens }: Omit<Snapshot, 'newest'>): Promise<number> {
   const marks = Array.from(sources, ([source, { seq, id, lost, ahead }]) => {
     const stored: unknown[] = [source, seq, id];
     // Version 0.3 reads an empty list as that of a journal with missing events.
@@ -67,7 +70,8 @@ export async function writeSnapshot(disk: Disk, { seq, sources }: Pick<Snapshot,
     if (lost.length > 0) stored.push(lost.map(({ first, last }) => [first, last]));
     return JSON.stringify(stored);
   });
-  const bytes = sealedFile(`{"seq":${seq},"sources":[${marks}]`);
+  const bound = tokens.size === 0 ? '' : `,"tokens":${JSON.stringify([...tokens])}`;
+  const bytes = sealedFile(`{"seq":${seq},"sources":[${marks}]${bound}`);
   await replaceDurably(disk, SNAPSHOT_FILE, [bytes]);
   return bytes.length;
 }
@@ -84,5 +88,7 @@ const NONE: readonly never[] = [];
 
 /** `["0193e0c2-…",9007199254740991,"01a1fb95-…",[],[]],` has 104; the rest of the file has fewer. */
 const SOURCE_BYTES_MAX = 104;
+/** The name of a token is as long as its operator chose. */
+const TOKEN_BYTES_MAX = 4_096;
 /** `[9007199254740991,9007199254740991,"01a1fb95-…"],` */
 const PART_BYTES_MAX = 75;

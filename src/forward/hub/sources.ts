@@ -164,10 +164,34 @@ export class Sources {
       const sources = new Map(known.sources);
       if (opening !== this.#opening || !sources.delete(source)) return false;
       const seq = Math.max(lastSeq, opening.writtenSeq);
+      known.tokens.delete(source);
       await writeSnapshot(this.#options.disk, { ...known, sources, seq });
       opening.writtenSeq = seq;
       return known.sources.delete(source);
     });
+  }
+
+  /**
+   * Binds sources to the name of a token, durably. The caller is the process that may write the journal.
+   * @param isMeant gets the id of a source, and the name that it is bound to
+   * @param token undefined to let the next one that comes bind them
+   * @returns how many sources are meant. @throws the error of a system call
+   */
+  async bind(
+    isMeant: (source: string, bound: string | undefined) => boolean,
+    token: string | undefined,
+    lastSeq: number,
+  ): Promise<number> {
+    const opening = this.#opening;
+    const known = await this.view(lastSeq);
+    await Promise.all(this.#recording); // the watermarks then have the lines up to `lastSeq`
+    const meant = [...known.sources.keys()].filter((source) => isMeant(source, known.tokens.get(source)));
+    for (const source of meant) {
+      if (token === undefined) known.tokens.delete(source);
+      else known.tokens.set(source, token);
+    }
+    if (meant.length > 0) await this.#write(opening, known, Math.max(lastSeq, opening.writtenSeq));
+    return meant.length;
   }
 
   /**
@@ -283,4 +307,9 @@ export class Sources {
       opening.writtenSeq = seq;
     });
   }
+}
+
+/** @param id of a source; undefined for all that are bound to the name `bound` */
+export function isMeantBy(id: string | undefined, bound: string | undefined) {
+  return (source: string, now: string | undefined): boolean => (id === undefined ? now === bound : source === id);
 }

@@ -54,6 +54,7 @@ const byReason: Readonly<Record<string, readonly string[]>> = {
     'a journal with a new id is another journal',
     'what a repair of a hub has lost of its own lines never comes back',
     'the gaps of a journal have no bound',
+    'the token of one device can write as another one and stop it',
     'an event that came by another way is recorded again',
   ],
   'nobody sends such a name or such a line': ['the sources of one deployment are those of another'],
