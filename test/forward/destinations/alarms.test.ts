@@ -165,6 +165,18 @@ test('a silent asset under a key is posted once, and its next event, also after 
   assert.deepEqual(end, { on: 'fresh', because: 'reported', before: { since: alarm.since } });
 });
 
+test('a deployment that is silent as a whole is posted: its journal stays open for the hook', async (t) => {
+  const { got, args } = await hookTo(t, { on: ['stale'], staleAfter: '1s' });
+  const deployments = writeDeployments(t, ['prod']);
+  const limits = { ...AT_ONCE, idleJournalMs: 100 };
+  const service = await serve(t, { args: [...args, ...deployments.args], limits });
+  const headers = { Authorization: `Bearer ${deployments.tokenOf('prod')}` };
+  const { status } = await fetch(`${service.url}/prod/report_asset_observation/x`, { method: 'POST', headers });
+  assert.equal(status, 200);
+  await eventually('it is posted', () => got.length === 1);
+  assert.deepEqual(JSON.parse(got[0]!.body).deployment, 'prod');
+});
+
 test('a hook that refuses an alarm, or fails with it for long, gets no more of it, and a full disk delays it [alarms-7]', async (t) => {
   const { got, args } = await hookTo(t, {}, ({ body }) => [/refused/.test(body) ? 400 : 500, 'no']);
   const service = await serveSimulated(t, { args, limits: { ...AT_ONCE, hookFailingMs: 100 } });
