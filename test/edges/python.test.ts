@@ -8,7 +8,9 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import type { RequestListener } from 'node:http';
+import { createServer as createPlainHttp } from 'node:http';
 import { createServer } from 'node:https';
+import { createServer as createPlain, type Server } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { type TestContext, test } from 'node:test';
@@ -21,7 +23,7 @@ import { makeCertificate } from '../support/nginx.ts';
 import { freePort, newFolder, startService } from '../support/program.ts';
 import { missing, within } from '../support/tools.ts';
 import type { Scripted } from '../world/http.ts';
-import { startScripted } from '../world/http-server.ts';
+import { listenOn, startScripted } from '../world/http-server.ts';
 
 const WANTED = ['3.8', '3.9', '3.10', '3.11', '3.12', '3.13'];
 
@@ -39,7 +41,7 @@ for (const python of [
 }
 
 const DRIVER = `
-import json, sys, time
+import json, os, sys, time
 now, pauses = 0.0, []
 
 def sleep(seconds):
@@ -47,8 +49,12 @@ def sleep(seconds):
     now += seconds
     pauses.append(seconds)
 
-time.monotonic, time.sleep = lambda: now, sleep
+if "FROZEN" in os.environ:
+    for name in ("time", "monotonic", "perf_counter"):
+        setattr(time, name, lambda: 0.0)
 import assetlog_client
+if "FROZEN" not in os.environ:
+    time.sleep, assetlog_client.now = sleep, lambda: now
 NAN, BYTES = float("nan"), b""
 for call in sys.stdin:
     pauses = []
@@ -305,6 +311,82 @@ const cases: Readonly<Record<string, (t: TestContext, python: string) => Promise
     assert.match(quiet.text ?? '', / does not answer: timed out /);
     silent.server.removeAllListeners('request').on('request', ({ socket }) => socket.end('no HTTP\n\n'));
     assert.equal((await report(items(1), { url: silent.url, retry_for: 0 })).raised, 'Unavailable');
+  },
+
+  'whatever arrives, a call ends, also while a test has frozen the clocks': async (t, python) => {
+    const folder = newFolder(t);
+    const { certificateFile, keyFile } = makeCertificate(folder);
+    const [cert, key] = [certificateFile, keyFile].map((file) => readFileSync(file));
+    const again = (socket: { readonly destroyed: boolean; write(text: string): unknown }, text: string) => {
+      const timer = setInterval(() => (socket.destroyed ? clearInterval(timer) : socket.write(text)), 20);
+    };
+    const raw = (head: string, text: string) =>
+      createPlain((socket) => {
+        socket.on('error', () => {}).write(head);
+        again(socket, text);
+      });
+    const listener: RequestListener = (_, response) =>
+      again(
+        response.on('error', () => {}),
+        'x',
+      );
+    const endless: RequestListener = (_, response) => {
+      const fill = () => {
+        while (!response.destroyed && response.write('x'.repeat(65_536)));
+      };
+      response.on('drain', fill).on('error', () => {});
+      fill();
+    };
+    const text = ' does not answer: timed out ';
+    const table: readonly (readonly [string, Server, string, string])[] = [
+      ['a head that drips', raw('HTTP/1.1 200 OK\r\nX-A: ', 'x'), 'http', text],
+      ['100 Continue', raw('', 'HTTP/1.1 100 Continue\r\n\r\n'), 'http', text],
+      ['a body that drips', createPlainHttp(listener), 'http', text],
+      ['the same over TLS', createServer({ cert, key }, listener), 'https', text],
+      ['a body without end', createPlainHttp(endless), 'http', ` answers 200: ${'x'.repeat(300)} (key`],
+    ];
+    for (const [name, server, scheme, expected] of table) {
+      const url = `${scheme}://127.0.0.1:${await listenOn(t, server)}`;
+      const client = await startClient(t, python, { SSL_CERT_FILE: certificateFile, FROZEN: '1' });
+      const { raised, text: found = '' } = await client.report(items(1), { url, retry_for: 0.5, timeout: 0.2 });
+      assert.ok(raised === (scheme === 'http' && expected !== text ? 'Refused' : 'Unavailable'), `${name}: ${raised}`);
+      assert.ok(found.includes(expected), `${name}: ${found.slice(0, 500)}`);
+    }
+  },
+
+  'after a lost reply nothing is sent again to a service without keys, and the report is in doubt': async (
+    t,
+    python,
+  ) => {
+    const documentWith = (path: string, parameters: object) =>
+      JSON.stringify({ paths: { [path]: {} }, components: { parameters } });
+    const none = documentWith('/report_asset_batch/', { asset_key: {} });
+    const keys = documentWith('/{deployment_name}/report_asset_batch/', { 'Idempotency-Key': {} });
+    for (const lost of [undefined, [502, 'x'], [500, 'x'], [504, 'x']] as const) {
+      const sent: string[] = [];
+      let document: Scripted = [200, none];
+      const { url, got } = await startScripted(t, ({ method, url: path = '' }) => {
+        if (method === 'GET') return path === '/openapi.json' ? document : [404, '{"error": "no such path"}'];
+        sent.push(path);
+        return sent.length === 2 ? [200, '{"recorded": 1}'] : (lost as Scripted | undefined);
+      });
+      const { report } = await startClient(t, python);
+      for (const other of [
+        [200, none],
+        [200, '<p>'],
+        [404, '{}'],
+      ] as const) {
+        document = [...other];
+        sent.length = 0;
+        const { raised, done, text } = await report(items(1), { url });
+        assert.deepEqual([raised, done, sent.length], ['InDoubt', 0, 1]);
+        assert.match(text ?? '', /; the report is in doubt, since the service takes no keys \(key /);
+      }
+      [document, sent.length] = [[200, keys], 0];
+      assert.deepEqual((await report(items(1), { url: `${url}/prod` })).wrong, []);
+      assert.deepEqual(sent, ['/prod/report_asset_batch/', '/prod/report_asset_batch/']);
+      assert.equal(got.filter(({ url: path }) => path === '/openapi.json').length, 4, 'once in each call');
+    }
   },
 
   'a certificate is verified, and a wrong one is raised at once': async (t, python) => {

@@ -1,9 +1,11 @@
 # Client of assetlog 0.4.0: assetlog python > assetlog_client.py
 # For Python 3.8 or newer, with the standard library only.
-import email.utils, http.client, ipaddress, json, os, random, re, time, urllib.parse, urllib.request, uuid
-from typing import Any, Dict, Iterable, List, Optional, Tuple
+import email.utils, http.client, ipaddress, json, os, random, re, socket, threading, time, urllib.error, urllib.parse
+import urllib.request, uuid
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple, Type
 
 BODY_BYTES, BODY_ITEMS = 1024 * 1024, 10_000  # of one request
+REPLY_BYTES = 1024 * 1024
 LOCAL = r"(.+\.)?localhost\.?|127(\.[0-9]+){3}|0\.0\.0\.0|::1?|::ffff:127(\.[0-9]+){3}"
 
 class ReportError(Exception):
@@ -17,20 +19,24 @@ class Refused(ReportError):
 class Unavailable(ReportError):
     """The service was away until retry_for had passed: report the same items with the same key again, later."""
 
-def report(items: Iterable[Dict[str, Any]], key: Optional[str] = None, url: Optional[str] = None,
-           headers: Optional[Dict[str, str]] = None, retry_for: float = 60, timeout: float = 10) -> List[Dict[str, Any]]:
+class InDoubt(ReportError):
+    """A reply was lost, and this service takes no keys: a repetition could record the items of the request twice."""
+
+def report(items: Iterable[Mapping[str, Any]], key: Optional[str] = None, url: Optional[str] = None,
+           headers: Optional[Mapping[str, str]] = None, retry_for: float = 60, timeout: float = 10) -> List[Dict[str, Any]]:
     """Reports each item once. Returns the items that are wrong, and so not recorded: [{"item": 2, "error": "..."}], from 1.
 
-    A call with the key and the items of an earlier one records nothing twice. Raises ValueError, Refused and Unavailable.
+    A call with the key and the items of an earlier one records nothing twice. Raises ValueError, Refused, Unavailable and
+    InDoubt.
     """
-    late = time.monotonic() + retry_for
     batches = cut([encode(number, item) for number, item in enumerate(items, 1)])
     key = str(uuid.uuid4()) if key is None else key
     keys = [key] + [f"{key}/{number}" for number in range(1, len(batches))]
     if not re.fullmatch("[!-~]{1,255}", keys[-1]):
         raise ValueError(f"key {keys[-1]!r} is not 1 to 255 visible ASCII characters")
-    call = Call(url or os.environ.get("ASSETLOG_URL") or "http://127.0.0.1:3000", headers or {}, late, timeout)
-    done, wrong = 0, []
+    call = Call(url or os.environ.get("ASSETLOG_URL") or "http://127.0.0.1:3000", headers or {}, retry_for, timeout)
+    done = 0
+    wrong: List[Dict[str, Any]] = []
     try:
         for batch_key, lines in zip(keys, batches):
             wrong += [{"item": done + number, "error": error} for number, error in call.send(batch_key, lines)]
@@ -41,7 +47,11 @@ def report(items: Iterable[Dict[str, Any]], key: Optional[str] = None, url: Opti
         raise
     return wrong
 
-def encode(number: int, item: Dict[str, Any]) -> str:
+def now() -> float:
+    """Seconds of a clock that no library for tests, such as freezegun, stops. Windows has none."""
+    return time.clock_gettime(time.CLOCK_MONOTONIC) if hasattr(time, "clock_gettime") else time.monotonic()
+
+def encode(number: int, item: Mapping[str, Any]) -> str:
     try:
         return json.dumps(item, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -61,9 +71,47 @@ def cut(lines: List[str]) -> List[List[str]]:
 
 class AnyStatus(urllib.request.HTTPErrorProcessor):
     """Follows no redirect: it would lead the token to another address, and lose the body."""
-    def http_response(self, request, response):
+    def http_response(self, request: Any, response: Any) -> Any:
         return response
     https_response = http_response
+
+class Connections(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
+    """Ends a request, whatever arrives: the timeout of urllib starts again at each byte."""
+    made: Any = None
+    sock: Any = None
+    is_over = False
+
+    def do_open(self, http_class: Any, req: Any, **http_conn_args: Any) -> Any:
+        def make(*args: Any, **options: Any) -> Any:
+            self.made = http_class(*args, **options)
+            connect = self.made.connect
+            def keep() -> None:
+                connect()
+                self.sock = self.made.sock  # a reply keeps it longer than the connection
+                if self.is_over:
+                    raise socket.timeout("timed out")
+            self.made.connect = keep
+            return self.made
+        return super().do_open(make, req, **http_conn_args)
+
+    def begin(self, seconds: float) -> threading.Timer:
+        self.made, self.sock, self.is_over = None, None, False
+        timer = threading.Timer(seconds, self.end)  # waits for a lock, so it needs no clock of the module time
+        timer.daemon = True
+        try:
+            timer.start()
+        except RuntimeError:  # the interpreter ends, and starts no thread
+            pass
+        return timer
+
+    def end(self) -> None:
+        self.is_over = True
+        sock = getattr(self.made, "sock", None) or self.sock
+        try:
+            if sock:
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)  # also below TLS
+        except OSError:  # it has ended
+            pass
 
 def is_excepted(host: str) -> bool:
     """Whether no_proxy has a network of the address, such as 10.0.0.0/8. urllib reads only its names."""
@@ -77,8 +125,10 @@ def is_excepted(host: str) -> bool:
     return False
 
 class Call:
-    def __init__(self, url: str, headers: Dict[str, str], late: float, timeout: float):
-        self.url, self.late, self.timeout = url.rstrip("/"), late, timeout
+    def __init__(self, url: str, headers: Mapping[str, str], retry_for: float, timeout: float) -> None:
+        self.url, self.late, self.timeout = url.rstrip("/"), now() + retry_for, timeout
+        self.longest = max(timeout, retry_for)  # of one attempt: a slow link takes longer than the timeout
+        self.has_keys: Optional[bool] = None  # not known yet
         if re.match("https?://[^/?#]*@", self.url):
             raise ValueError('url has a login before its host; leave it out, and give headers={"Authorization": "Basic ..."}')
         is_url = re.fullmatch(r'https?://([^/?#:\[\]\s]+|\[[^/?#\s]+\])(:[0-9]+)?(/[!-"$->@-~]*)?', self.url)
@@ -95,7 +145,8 @@ class Call:
                 raise ValueError(f"the value of {name} is not one line of ASCII characters")
         host = parts.hostname or ""
         proxies = [urllib.request.ProxyHandler({})] if re.fullmatch(LOCAL, host) or is_excepted(host) else []
-        self.opener = urllib.request.build_opener(AnyStatus, *proxies)
+        self.connections = Connections()
+        self.opener = urllib.request.build_opener(AnyStatus, self.connections, *proxies)
 
     def send(self, key: str, lines: List[str]) -> List[Tuple[int, str]]:
         """Returns the wrong items. An empty line is no item: the others keep their numbers, which are a part of their keys."""
@@ -128,34 +179,67 @@ class Call:
         """Returns status, object and error of the first reply that is about the items."""
         quoted = '"%s"' % re.sub(r'["\\]', r"\\\g<0>", key)
         request = urllib.request.Request(f"{self.url}/report_asset_batch/", body, {**self.headers, "Idempotency-Key": quoted})
-        pause = 0.25
+        pause, in_doubt, status, problem = 0.25, False, 0, ""
+        headers: Any = {}
         while True:
-            status, headers, text = self.ask(request)
-            try:
-                reply = dict(json.loads(text))
-            except (TypeError, ValueError):
-                reply = {}
-            problem = str(reply.get("error", text[:300]))
-            if status in (200, 207, 413) or (status == 400 and "errors" in reply):
-                return status, reply, problem
-            is_token = status == 429 and 'realm="assetlog"' in headers.get("WWW-Authenticate", "")
-            is_untrusted = status == 0 and "CERTIFICATE_VERIFY_FAILED" in text
-            if 0 < status < 500 and status not in (408, 429) or is_token or is_untrusted:
-                raise self.error(Refused, status, headers.get("Location", problem) if 300 <= status < 400 else problem)
-            after, left = seconds(headers), self.late - time.monotonic()
+            if not in_doubt or self.has_keys:
+                status, headers, text, is_lost = self.ask(request)
+                in_doubt = in_doubt or is_lost
+                try:
+                    reply = dict(json.loads(text))
+                except (TypeError, ValueError):
+                    reply = {}
+                problem = str(reply.get("error", text[:300]))
+                if status in (200, 207, 413) or (status == 400 and "errors" in reply):
+                    return status, reply, problem
+                is_token = status == 429 and 'realm="assetlog"' in headers.get("WWW-Authenticate", "")
+                is_untrusted = status == 0 and "CERTIFICATE_VERIFY_FAILED" in text
+                if 0 < status < 500 and status not in (408, 429) or is_token or is_untrusted:
+                    raise self.error(Refused, status, headers.get("Location", problem) if 300 <= status < 400 else problem)
+            if in_doubt and self.has_keys is None:
+                self.has_keys = self.ask_for_keys()
+            if in_doubt and self.has_keys is False:
+                raise self.error(InDoubt, status, f"{problem}; the report is in doubt, since the service takes no keys")
+            after, left = seconds(headers), self.late - now()
             if left <= 0 or after > left:
                 raise self.error(Unavailable, status, problem)
             time.sleep(min(left, after + pause * random.uniform(0.5, 1)))
             pause = min(10, 2 * pause)
 
-    def ask(self, request: urllib.request.Request) -> Tuple[int, Any, str]:
+    def ask_for_keys(self) -> Optional[bool]:
+        """Whether the service records a request with a key once. None if it does not answer now."""
+        above = self.url.rpartition("/")[0]  # the document describes all deployments
+        for url in [self.url] if above.endswith("/") else [self.url, above]:
+            status, _, text, _ = self.ask(urllib.request.Request(f"{url}/openapi.json", headers=self.headers))
+            if status in (0, 408, 429) or status >= 500:
+                return None
+            try:
+                document = json.loads(text)
+                if any(path.endswith("/report_asset_batch/") for path in document["paths"]):
+                    return "Idempotency-Key" in document["components"]["parameters"]
+            except (AttributeError, KeyError, TypeError, ValueError):
+                pass  # the document of another service
+        return False
+
+    def ask(self, request: urllib.request.Request) -> Tuple[int, Any, str, bool]:
+        """Returns status, headers and text of the reply, and whether the service might have done what its reply does not say."""
+        timer = self.connections.begin(self.longest)
         try:
             with self.opener.open(request, timeout=self.timeout) as reply:
-                return reply.status, reply.headers, reply.read().decode(errors="replace")
-        except (OSError, http.client.HTTPException) as error:  # also timeouts, resets, TLS
-            return 0, {}, str(getattr(error, "reason", error)) or type(error).__name__
+                body = reply.read(REPLY_BYTES)
+                if self.connections.is_over:
+                    raise socket.timeout("timed out")
+                if reply.length and len(body) < REPLY_BYTES:
+                    raise http.client.IncompleteRead(body, reply.length)
+                return reply.status, reply.headers, body.decode(errors="replace"), reply.status >= 500 and reply.status != 503
+        except urllib.error.URLError as error:  # before the whole request was sent
+            return 0, {}, str(error.reason) or type(error.reason).__name__, False
+        except (OSError, http.client.HTTPException) as error:  # also timeouts and resets
+            return 0, {}, "timed out" if self.connections.is_over else str(error) or type(error).__name__, True
+        finally:
+            timer.cancel()
 
-    def error(self, kind, status: int, problem: str) -> ReportError:
+    def error(self, kind: Type[ReportError], status: int, problem: str) -> ReportError:
         error = kind(f"{self.url} answers {status}: {problem}" if status else f"{self.url} does not answer: {problem}")
         error.status = status
         return error

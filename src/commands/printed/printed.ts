@@ -76,12 +76,13 @@ const printed = {
         '  url        the base URL, with the deployment, if any [ASSETLOG_URL, or http://127.0.0.1:3000]',
         '  headers    of each request',
         '  retry_for  seconds from the start of the call to the last repetition of a request',
-        '  timeout    seconds that an attempt waits for the service',
+        '  timeout    seconds that an attempt waits for the next bytes; all of it takes at most retry_for, if that is longer',
         '',
         'It returns the items that are wrong: [{"item": 2, "error": "..."}], counted from 1. All others are recorded.',
         'It raises ValueError before it sends anything, for a wrong argument; Refused if a repetition is of no use, as for a\n' +
           'wrong token; and Unavailable if the service was away until retry_for had passed: report the same items with\n' +
-          'error.key again. Of the first error.done items, only error.wrong are not recorded.',
+          'error.key again. InDoubt is for a lost reply of a service that takes no keys: a repetition could record items twice.\n' +
+          'Of the first error.done items, only error.wrong are not recorded.',
         'More than 10,000 items or 1 MiB are sent in several requests, with the keys KEY, KEY/1, KEY/2 and so on.',
         '',
         'Environment of the client:',
