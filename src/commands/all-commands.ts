@@ -8,7 +8,7 @@ import { healthcheck } from './healthcheck.ts';
 import { assets } from './look/assets.ts';
 import { events } from './look/events.ts';
 import { sources } from './look/sources.ts';
-import { dagster, pytest, python } from './printed/printed.ts';
+import { dagster, pytest, python, relay } from './printed/printed.ts';
 import { report } from './send/report.ts';
 import { serve, serveNotes } from './serve.ts';
 import { token } from './token.ts';
@@ -23,6 +23,7 @@ const groups: CommandGroups = {
   'Look at a journal': { events, assets, sources },
   'Look after a journal': { backup, verify: verifyCommand, repair: repairCommand, forward },
   'Feed Dagster': { dagster },
+  'Pass alarms on': { relay },
   'Test with it': { pytest },
   'Set up a shell': { completion: completionOf((shell) => texts()[`completion ${shell}`] ?? '') },
 };

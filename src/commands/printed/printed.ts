@@ -96,6 +96,29 @@ const printed = {
       ],
     },
   },
+  relay: {
+    file: 'assetlog_relay.py',
+    help: {
+      summary: 'print a relay in Python from a hook to Slack, ntfy, Alertmanager or a ping URL',
+      about:
+        'Prints one file that runs beside the service. A hook posts alarms to it at 127.0.0.1, and it passes each on in the\n' +
+        'form of its target. It needs Python 3.8 or newer and only the standard library.',
+      notes: [
+        'Environment of the relay:',
+        '  ALARM_FORM             slack, ntfy, alertmanager or ping',
+        '  ALARM_URL              the URL of the target',
+        '  ALARM_TOPIC            the topic, for ntfy',
+        '  PORT                   where the relay listens: 8080 by default',
+        '  HTTPS_PROXY, HTTP_PROXY and NO_PROXY are for targets on other machines.',
+        '',
+        'It answers with the status of the target: 502 for a redirect, which it does not follow, 503 without a reply.',
+        '',
+        'Examples:',
+        '  assetlog relay > assetlog_relay.py',
+        '  ALARM_FORM=slack ALARM_URL=https://hooks.slack.com/services/... python3 assetlog_relay.py',
+      ],
+    },
+  },
 } satisfies Readonly<Record<string, Printed>>;
 
 /** The result of `packPrinted`, defined by the build. Compressed, so that the file of the program is small. */
@@ -118,3 +141,4 @@ function command({ file, help }: Printed) {
 export const dagster = command(printed.dagster);
 export const pytest = command(printed.pytest);
 export const python = command(printed.python);
+export const relay = command(printed.relay);

@@ -29,6 +29,7 @@ test('a command whose output cannot be written ends with an exit code other than
     ['dagster'],
     ['pytest'],
     ['python'],
+    ['relay'],
     ['completion', 'bash'],
     ['forward', 'status', '--data', data],
     ['forward', 'ddl', 'clickhouse'],
@@ -43,7 +44,7 @@ test('a command whose output cannot be written ends with an exit code other than
 
 test('a printed file is appended to a file once, and not beside the one of another version', async (t) => {
   const folder = newFolder(t);
-  await each(['dagster', 'pytest', 'python'], 3, async (name) => {
+  await each(['dagster', 'pytest', 'python', 'relay'], 3, async (name) => {
     const file = join(folder, name);
     writeFileSync(file, '# mine\n');
     const append = () => run([name], { under: ['sh', '-c', `exec "$@" >> '${file}'`, 'sh'] });

@@ -2,7 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { runHere } from '../../support/command-output.ts';
@@ -164,27 +166,41 @@ const ALARMS = [
 
 const RESULT = { asset_key: ['warehouse', 'orders'], check_name: 'no_nulls', severity: 'ERROR', partition: 'p' };
 const TEXTS = [
-  'warehouse/orders: no_nulls failed (ERROR), p',
-  `warehouse/orders: no_nulls no longer fails (passed), p, since ${FAILED_AT}`,
+  'prod: warehouse/orders: no_nulls failed (ERROR), p',
+  `prod: warehouse/orders: no_nulls no longer fails (ERROR, passed), p, since ${FAILED_AT}`,
   `warehouse/orders: no event since ${SILENT_AT}`,
   `warehouse/orders: no longer silent (reported), since ${SILENT_AT}`,
 ];
 
-/** Starts the relay of the handbook, before a service that keeps what it gets. */
-async function startRelay(t: TestContext, form: string, path: string) {
-  let status = 503;
-  const { url, got } = await startScripted(t, () => [status, '']);
+/** Starts the relay that `assetlog relay` prints, before a service that keeps what it gets. */
+async function startRelay(t: TestContext, form: string, path: string, seconds = 20) {
+  let reply: Scripted | undefined = [503, ''];
+  const { url, got } = await startScripted(t, () => reply);
   const port = await freePort(t);
-  const own = { ALARM_FORM: form, ALARM_URL: url + path, ALARM_TOPIC: 'alarms', PORT: `${port}`, no_proxy: '*' };
-  const script = join(root, 'bin/handbook/relay.py');
+  const own = {
+    ALARM_FORM: form,
+    ALARM_URL: url + path,
+    ALARM_TOPIC: 'alarms',
+    PORT: `${port}`,
+    http_proxy: 'http://127.0.0.1:9',
+    no_proxy: '',
+  };
+  const program = readFileSync(join(root, 'src/commands/printed/assetlog_relay.py'), 'utf8');
+  const script = join(newFolder(t), 'assetlog_relay.py');
+  assert.match(program, /^CONNECTIONS, SECONDS, BODY_BYTES = 16, 20, /m);
+  writeFileSync(script, program.replace('= 16, 20, ', `= 16, ${seconds}, `));
   const child = spawn('python3', [script], { env: { ...process.env, ...own }, stdio: 'ignore' });
   t.after(() => child.kill());
   const to = `http://127.0.0.1:${port}`;
-  const post = async (body: object) =>
-    (await fetch(to, { method: 'POST', body: JSON.stringify(body) }).catch(() => undefined))?.status;
+  const postText = async (body: string, headers: Readonly<Record<string, string>> = {}) =>
+    (await fetch(to, { method: 'POST', body, headers }).catch(() => undefined))?.status;
+  const post = (body: object) => postText(JSON.stringify(body));
+  const answer = (next: Scripted | undefined) => {
+    reply = next;
+  };
   await eventually('it passes the status on', async () => (await post({ ...RESULT, passed: false })) === 503);
   got.length = 0;
-  status = 200;
+  reply = [200, ''];
   const postAll = async () => {
     const [failed, recovered, ...silence] = ALARMS;
     assert.equal(await post({ alarm: failed, deployment: 'prod', ...RESULT, passed: false }), 200);
@@ -192,20 +208,23 @@ async function startRelay(t: TestContext, form: string, path: string) {
     for (const alarm of silence) assert.equal(await post({ alarm, asset_key: RESULT.asset_key }), 200);
     return got;
   };
-  return { to, got, postAll };
+  return { to, got, post, postText, postAll, answer };
 }
 
-test('the relay of the handbook sends a failed check to Slack as a text', { skip: withoutPython }, async (t) => {
+test('the relay sends a failed check to Slack as a text', { skip: withoutPython }, async (t) => {
   const { to, got, postAll } = await startRelay(t, 'slack', SECRET);
   for (const [at, { url, headers, body }] of (await postAll()).entries())
     assert.deepEqual(
       [url, headers['content-type'], JSON.parse(body)],
-      [SECRET, 'application/json', { text: TEXTS[at] }],
+      [SECRET, 'application/json', { text: TEXTS[at], mrkdwn: false }],
     );
   const service = await startService(t, { args: ['--on-failed-check', to] });
   await check(service, false);
   await eventually('Slack gets the text', () => got.length === 5);
-  assert.deepEqual(JSON.parse(got[4]!.body), { text: TEXTS[0]!.replace(', p', '') });
+  assert.deepEqual(JSON.parse(got[4]!.body), {
+    text: 'warehouse/orders: no_nulls failed (ERROR)',
+    mrkdwn: false,
+  });
 });
 
 test('the relay publishes to a topic of ntfy as JSON at its root', { skip: withoutPython }, async (t) => {
@@ -243,6 +262,95 @@ test('the relay sends alerts to Alertmanager, and an end ends the alert of its b
     alerts.map(({ annotations }) => annotations.summary),
     TEXTS,
   );
+});
+
+test('the relay takes no redirect for a delivery, and passes the status of its target on', {
+  skip: withoutPython,
+}, async (t) => {
+  const { post, answer, got } = await startRelay(t, 'slack', SECRET);
+  const elsewhere = await startScripted(t, () => [200, '']);
+  const event = { ...RESULT, passed: false };
+  for (const status of [301, 302, 303, 307, 308]) {
+    answer([status, '', { Location: `${elsewhere.url}/x` }]);
+    assert.equal(await post(event), 502, `${status}`);
+  }
+  assert.deepEqual([got.length, elsewhere.got.length], [5, 0]);
+  for (const status of [204, 400, 404, 429, 500]) {
+    answer([status, '']);
+    assert.equal(await post(event), status);
+  }
+  answer(undefined);
+  assert.equal(await post(event), 503);
+});
+
+test('alarms of two deployments, and of keys with a slash, are different alerts', {
+  skip: withoutPython,
+}, async (t) => {
+  const { post, answer, got } = await startRelay(t, 'alertmanager', '/api/v2/alerts');
+  answer([200, '']);
+  const names = ['prod', 'dev'];
+  for (const deployment of names)
+    for (const asset_key of [['a', 'b'], ['a/b']])
+      assert.equal(await post({ deployment, ...RESULT, asset_key, passed: false }), 200);
+  const alerts = got.map(({ body }) => JSON.parse(body)[0]);
+  assert.equal(new Set(alerts.map(({ labels }) => JSON.stringify(labels))).size, 4);
+  const texts = names.flatMap((name) => ['a/b', '["a/b"]'].map((key) => `${name}: ${key}: no_nulls failed (ERROR), p`));
+  assert.deepEqual(
+    alerts.map(({ annotations }) => annotations.summary),
+    texts,
+  );
+});
+
+test('names with markup and control characters are text for Slack and for a ping', {
+  skip: withoutPython,
+}, async (t) => {
+  const event = {
+    ...RESULT,
+    asset_key: ['<!channel>', '*a* & \u202eb\n'],
+    check_name: '<https://a.example|c>',
+    passed: false,
+  };
+  const text = '<!channel>/*a* & \ufffdb\ufffd: <https://a.example|c> failed (ERROR), p';
+  const escaped = text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+  for (const [form, wanted] of [
+    ['slack', JSON.stringify({ text: escaped, mrkdwn: false })],
+    ['ping', text],
+  ] as const) {
+    const { post, answer, got } = await startRelay(t, form, SECRET);
+    answer([200, '']);
+    assert.equal(await post(event), 200);
+    const { body } = got[0]!;
+    assert.deepEqual(form === 'slack' ? JSON.parse(body) : body, form === 'slack' ? JSON.parse(wanted) : wanted);
+  }
+});
+
+test('the relay refuses pages and what is no alarm, and no connection keeps the others waiting for ever', {
+  skip: withoutPython,
+}, async (t) => {
+  const { to, post, postText, answer, got } = await startRelay(t, 'slack', SECRET, 1);
+  answer([200, '']);
+  assert.equal(await postText(JSON.stringify({ ...RESULT, passed: false }), { Origin: 'https://evil.example' }), 403);
+  for (const text of [
+    '',
+    'x',
+    '[]',
+    'null',
+    '{}',
+    '{"asset_key":5}',
+    '{"alarm":{"on":"x"},"asset_key":["a"]}',
+    '['.repeat(99_999),
+  ])
+    assert.equal(await postText(text), 400, text.slice(0, 50));
+  assert.deepEqual(got, []);
+  const slow = Array.from({ length: 16 }, () => connect(Number(new URL(to).port), '127.0.0.1'));
+  const timer = setInterval(() => {
+    for (const socket of slow) if (socket.writable) socket.write('P');
+  }, 50);
+  const ended = slow.map((socket) => once(socket.on('error', () => {}).resume(), 'close'));
+  await Promise.all(slow.map((socket) => once(socket, 'connect')));
+  assert.equal(await post({ ...RESULT, passed: false }), 200);
+  await Promise.all(ended);
+  clearInterval(timer);
 });
 
 test('the relay pings a URL for success and for failure', { skip: withoutPython }, async (t) => {
