@@ -184,8 +184,11 @@ test('a hook that refuses an alarm, or fails with it for long, gets no more of i
   service.disk.fault = (call, name) =>
     isFull && call === 'write' && /\.alarms/.test(name) ? systemError('ENOSPC') : undefined;
   await record(service, 'check/failed?check_name=c&passed=false');
+  const metricsNow = async () => (await fetch(`${service.url}/metrics`)).text();
+  const isWaiting = async () => /^assetlog_alarms_waiting\{destination="alarms"\} 1$/m.test(await metricsNow());
+  await eventually('it is due', async () => got.length > 0 || (await isWaiting()));
   await eventually('it waits for the disk', () => service.notices.some((line) => /ENOSPC/.test(line)));
-  await pause(200);
+  await pause(100);
   assert.equal(got.length, 0, 'nothing is posted before it is in the file');
   isFull = false;
   const told = () => service.notices.filter((line) => /which is not posted again/.test(line)).length;
@@ -196,7 +199,7 @@ test('a hook that refuses an alarm, or fails with it for long, gets no more of i
   await eventually('the next one is refused', () => told() === 2);
   await pause(100);
   assert.equal(got.length, count + 1);
-  const metrics = await (await fetch(`${service.url}/metrics`)).text();
+  const metrics = await metricsNow();
   const sample = (name: string, labels = '') => metrics.includes(`assetlog_${name}{destination="alarms"${labels}`);
   assert.ok(sample('alarm_posts_total', ',on="failed",outcome="in doubt"} 1'));
   assert.ok(sample('alarm_posts_total', ',on="failed",outcome="refused"} 1'));
