@@ -189,6 +189,11 @@ export const stages: readonly Stage[] = [
       tools: ['recipes', 'python3', 'pythons', 'postgresql', 'promtool', 'go', 'javac', 'curl', 'jq', 'openssl'],
     },
   ),
+  edges('checkers', 'ruff, pyright and mypy on the programs that commands print', ['checkers'], {
+    when: 'changed',
+    inputs: ['test/edges/checkers.test.ts', 'src/commands/printed'],
+    tools: ['python3', 'python-checkers'],
+  }),
   edges('retries', 'reports that real clients lose and double while the service fails on purpose', ['retries'], {
     when: 'changed',
     inputs: ['test/edges', 'bin', 'src/test-mode', ...HTTP],

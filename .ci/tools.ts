@@ -52,6 +52,7 @@ const PINS = {
    * runs on 3.7 uses nothing newer.
    */
   pythons: ['3.7.9-1.5.4', '3.9.6-1.5.6', '3.10.8-1.5.8', '3.11.3-1.5.9', '3.12.1-1.5.10', '3.13.5-1.5.12'],
+  'python-checkers': ['mypy==2.4.1', 'pyright==1.1.414', 'ruff==0.17.6'],
   clickhouse: ['chdb==4.4.0'],
   nats: 'v2.15.2',
   /** A version before 2.12. */
@@ -74,6 +75,7 @@ export type ToolName =
   | 'oapi-codegen'
   | 'recipes'
   | 'pythons'
+  | 'python-checkers'
   | 'clickhouse'
   | 'nats'
   | 'nats-old'
@@ -173,7 +175,14 @@ async function cached(name: string, make: (folder: string) => Promise<void>): Pr
 
 /** Creates a Python environment in its final folder, since its scripts contain the path. */
 async function environment(
-  name: 'reference' | 'dagster-old' | 'contract' | 'openapi-python-client' | 'recipes' | 'clickhouse',
+  name:
+    | 'reference'
+    | 'dagster-old'
+    | 'contract'
+    | 'openapi-python-client'
+    | 'recipes'
+    | 'python-checkers'
+    | 'clickhouse',
 ): Promise<string> {
   const folder = join(cache, `${name}-${hashOf(PINS[name].join(' '))}`);
   const complete = join(folder, 'complete');
@@ -338,6 +347,8 @@ async function get(name: ToolName): Promise<Additions> {
       for (const release of PINS.pythons) found.push(await pythonOf(release));
       return { variables: { ASSETLOG_TEST_PYTHONS: found.join(':') } };
     }
+    case 'python-checkers':
+      return { variables: { ASSETLOG_TEST_PYTHON_CHECKERS: join(await environment('python-checkers'), 'bin') } };
     case 'clickhouse':
       return { variables: { ASSETLOG_TEST_CHDB: join(await environment('clickhouse'), 'bin/python') } };
     case 'nats':

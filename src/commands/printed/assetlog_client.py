@@ -1,7 +1,19 @@
 # Client of assetlog 0.4.0: assetlog python > assetlog_client.py
 # For Python 3.8 or newer, with the standard library only.
-import email.utils, http.client, ipaddress, json, os, random, re, socket, threading, time, urllib.error, urllib.parse
-import urllib.request, uuid
+import email.utils
+import http.client
+import ipaddress
+import json
+import os
+import random
+import re
+import socket
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+import uuid
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple, Type
 
 BODY_BYTES, BODY_ITEMS = 1024 * 1024, 10_000  # of one request

@@ -1,12 +1,20 @@
 # Dagster sensor of assetlog 0.4.0: assetlog dagster > assetlog_sensor.py
 # Each event of GET /events becomes a runless event of Dagster (1.11 or newer).
-import ipaddress, json, os, re, time, urllib.error, urllib.parse, urllib.request
+import ipaddress
+import json
+import os
+import re
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
 from datetime import datetime, timezone
+from typing import Any, Dict, List, Optional, Set, Tuple
 import dagster as dg
 try:
     from dagster._core.definitions.metadata import metadata_value_from_external as of_type  # of Dagster Pipes
 except ImportError:  # a later Dagster
-    def of_type(value, name):
+    def of_type(value: Any, name: str) -> Any:
         return getattr(dg.MetadataValue, name)(value)
 
 URL = os.environ.get("ASSETLOG_URL", "http://127.0.0.1:3000").rstrip("/")  # with deployments https://hub.example/prod
@@ -17,18 +25,20 @@ TICK_SECONDS = int(os.environ.get("ASSETLOG_TICK_SECONDS", "10"))
 TICK_EVENTS = int(os.environ.get("ASSETLOG_TICK_EVENTS", "1000"))  # at most; a kill can double them
 LOCAL = r"(.+\.)?localhost\.?|127(\.[0-9]+){3}|0\.0\.0\.0|::1?|::ffff:127(\.[0-9]+){3}"
 UPDATED = "dagster/last_updated_timestamp"  # of Dagster's freshness checks
-NUMBERS = {"parse_int": lambda text: int(text) if len(text) < 20 else text,
+NUMBERS: Dict[str, Any] = {"parse_int": lambda text: int(text) if len(text) < 20 else text,
            "parse_float": lambda text: text if "inf" in str(float(text)) else float(text)}
-last_cursor = object()  # of a tick with events: if it comes again, Dagster has not stored the next one
+Mark = List[Any]  # seq and id
+Found = Tuple[Optional[Mark], Any]  # and the event of Dagster
+last_cursor: Any = object()  # of a tick with events: if it comes again, Dagster has not stored the next one
 
 class Removed(Exception):
     """Retention removed events; the argument is the first seq that is left."""
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_):
+    def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: Any) -> None:
         return None  # no other service gets the token
 
-def is_excepted(host):
+def is_excepted(host: str) -> bool:
     """Whether no_proxy has a network of the address, such as 10.0.0.0/8. urllib reads only its names."""
     for text in re.split(r"[\s,]+", urllib.request.getproxies_environment().get("no", "")):
         try:
@@ -39,8 +49,9 @@ def is_excepted(host):
             pass
     return False
 
-def read(**query):
-    headers, token = {"Accept": "application/json"}, None
+def read(**query: Any) -> Dict[str, Any]:
+    headers: Dict[str, str] = {"Accept": "application/json"}
+    token = ""
     if TOKEN_FILE:
         with open(TOKEN_FILE) as file:
             token = headers[TOKEN_HEADER] = file.read().strip()
@@ -61,11 +72,12 @@ def read(**query):
             text = text.replace(secret, "***")
         raise RuntimeError(f"{URL}/events answers {error.code}: {text[:1_000]}") from None
 
-def mark_of(seq):
+def mark_of(seq: int) -> Optional[Mark]:
     for event in read(after_seq=seq - 1, limit=1)["events"]:
         return [event["seq"], event["id"]]
+    return None
 
-def find_place(marks):
+def find_place(marks: List[Mark]) -> Tuple[List[Mark], str]:
     """Returns the marks (seq and id, the newest first) that the journal still has, and what is wrong."""
     for index, mark in enumerate(marks):
         try:
@@ -73,24 +85,24 @@ def find_place(marks):
                 continue
         except Removed:
             pass  # the next page finds which events are missing
-        return marks[index:], index and f"the journal was replaced: events after {mark[0]} are read again"
-    return [], marks and "the journal began anew: it is read from its first event"
+        return marks[index:], f"the journal was replaced: events after {mark[0]} are read again" if index else ""
+    return [], "the journal began anew: it is read from its first event" if marks else ""
 
-def thin_out(marks):
+def thin_out(marks: List[Mark]) -> List[Mark]:
     """Keeps a few marks, at growing distances, for a journal that is restored from a backup."""
     kept = marks[:1]
-    for mark, older in zip(marks[1:], marks[2:] + [None]):
+    for mark, older in zip(marks[1:], [*marks[2:], None]):
         if older is None or marks[0][0] - older[0] >= 2 * (marks[0][0] - kept[-1][0]):
             kept.append(mark)
     return kept
 
-def is_own(value):
+def is_own(value: Any) -> bool:
     """Whether Dagster would read a member such as "__class__" or "__enum__" as its own, and then not the history of the asset."""
     if isinstance(value, dict):
         return any(name.startswith("__") or is_own(one) for name, one in value.items())
     return isinstance(value, list) and any(map(is_own, value))
 
-def typed(value):
+def typed(value: Any) -> Any:
     """The sender names a type as in Dagster Pipes: {"type": "md", "raw_value": "# Title"}"""
     if is_own(value):
         return dg.MetadataValue.text(json.dumps(value))
@@ -103,13 +115,13 @@ def typed(value):
         return dg.MetadataValue.url(value)
     return dg.MetadataValue.json(value) if isinstance(value, (dict, list)) else value
 
-def is_time(value):
+def is_time(value: Any) -> bool:
     try:
         return isinstance(value, dg.TimestampMetadataValue) and bool(datetime.fromtimestamp(value.value, timezone.utc))
     except (OverflowError, OSError, ValueError):
         return False
 
-def convert(event):
+def convert(event: Dict[str, Any]) -> Any:
     happened, recorded = event.get("event_time"), event.get("recorded", event["time"])
     at = happened or recorded
     seconds = datetime.fromisoformat(at[:19] + "+00:00").timestamp() + float("0" + at[19:-1])
@@ -134,18 +146,19 @@ def convert(event):
                          "dagster/data_version_is_user_provided": "true"}
     return getattr(dg, event["type"])(description=event.get("description"), **about)
 
-def alarm(problem):
+def alarm(problem: str) -> Any:
     return dg.AssetCheckEvaluation(asset_key=dg.AssetKey("assetlog"), check_name="is_complete", passed=False,
                                    metadata={"problem": problem, "service": URL})
 
-def report_now(context, found, late):
+def report_now(context: Any, found: List[Found], late: float) -> List[Found]:
     """Reports what a tick failed with, except what Dagster refuses. Returns what is done."""
     report = context.instance.report_runless_asset_event
     for index, (mark, event) in enumerate(found):
         if time.monotonic() > late:
             return found[:index]
         try:
-            event and report(event)
+            if event:
+                report(event)
         except Exception as error:
             problem = f"event {mark and mark[0]} is skipped, since Dagster refuses it: {error!r}"
             try:
@@ -158,26 +171,29 @@ def report_now(context, found, late):
     return found
 
 @dg.sensor(name="assetlog", minimum_interval_seconds=TICK_SECONDS, default_status=dg.DefaultSensorStatus.RUNNING)
-def assetlog_sensor(context):
+def assetlog_sensor(context: Any) -> Any:
     global last_cursor
-    began, size, found, taken = time.monotonic(), 0, [], set()
+    began, size = time.monotonic(), 0
+    found: List[Found] = []
+    taken: Set[Tuple[Any, str]] = set()
 
-    def is_full():  # Dagster ends a tick after 60 s
+    def is_full() -> bool:  # Dagster ends a tick after 60 s
         return len(found) >= TICK_EVENTS or size > 8_000_000 or time.monotonic() - began > 10
 
-    def is_taken(check, partition):
+    def is_taken(check: Any, partition: str) -> bool:
         """Dagster stores one runless result of a check for each partition: the next ones go without it."""
         try:
             from dagster._core.event_api import PartitionKeyFilter
             history = context.instance.event_log_storage.get_asset_check_execution_history
             only = PartitionKeyFilter(key=partition)
             if (check, partition) not in taken and not history(check, 1, partition_filter=only):
-                return taken.add((check, partition))
+                taken.add((check, partition))
+                return False
         except (AttributeError, ImportError, TypeError):
             pass  # results have a partition since Dagster 1.13
         return True
 
-    def note(mark, problem):
+    def note(mark: Optional[Mark], problem: str) -> None:
         context.log.error(problem)
         found.append((mark, alarm(problem)))
 
@@ -222,7 +238,7 @@ def assetlog_sensor(context):
     return dg.SensorResult(asset_events=events, cursor=json.dumps(thin_out(marks)), skip_reason=place)
 
 @dg.asset_check(asset="assetlog", name="is_complete", description="Fails if events are missing; a run marks that as seen.")
-def assetlog_check():
+def assetlog_check() -> Any:
     return dg.AssetCheckResult(passed=True)
 
 defs = dg.Definitions(sensors=[assetlog_sensor], asset_checks=[assetlog_check])
