@@ -80,8 +80,8 @@ export const limits = {
   /** Bytes of the names and numbers that a hub stores for a source, and the timeout of storing them. */
   seenBytesMax: 1_024,
   seenWriteMs: 10_000,
-  /** How fast a hub writes how far it is with others, if lines that it left out moved that: the whole file, each `seenWriteMs` or later. */
-  snapshotBytesPerSecond: 100_000,
+  /** Bytes in a second that a hub writes of how far it is with others, if lines that it left out moved that: the whole file, each `seenWriteMs` or later. */
+  snapshotRateBytes: 100_000,
   /** Without an event for this long, a pipe asks its hub, which could not distinguish a silent device from a lost one otherwise. */
   forwardIdleMs: 600_000,
   /** Parts of a journal that a hub has before events that it lacks, and ranges of events that are lost: others count as here. */

@@ -180,7 +180,7 @@ test('events that are removed before a page has its first one are 410, but not f
   );
 });
 
-test('a long poll gets the event that comes, and an empty reply at its end or at a stop [reading-events-5]', async (t) => {
+test('a long poll gets the event that comes, and an empty reply at its end or at a stop', async (t) => {
   const drainMs = 60_000;
   const service = await serveReads(t, { limits: { drainMs } });
   await service.report('a');

@@ -73,8 +73,8 @@ export class Sources {
    * send lines again that are left out again.
    */
   moved(): void {
-    const { seenWriteMs, snapshotBytesPerSecond } = this.#options.limits;
-    const pauseMs = Math.max(seenWriteMs, (1_000 * this.#bytes) / snapshotBytesPerSecond);
+    const { seenWriteMs, snapshotRateBytes } = this.#options.limits;
+    const pauseMs = Math.max(seenWriteMs, (1_000 * this.#bytes) / snapshotRateBytes);
     this.#timer ??= setTimeout(() => void this.#writeMoved(), pauseMs).unref();
   }
 

@@ -159,7 +159,7 @@ test('a journal without an event for long makes place for a new one, and a young
 
 test('how far a hub is by lines that it left out is in its file some seconds later, and at a stop [receiver-8]', async () => {
   const disk = new SimulatedDisk();
-  const hub = await TestHub.open(disk, { limits: { seenWriteMs: 50, snapshotBytesPerSecond: 1e9 } as never });
+  const hub = await TestHub.open(disk, { limits: { seenWriteMs: 50, snapshotRateBytes: 1e9 } as never });
   const own = async (count: number) => {
     for (let seq = 1; seq <= count; seq += 1) await hub.report();
   };

@@ -121,7 +121,7 @@ test('what the service adds to a line is not searched, wherever the text ends', 
   }
 });
 
-test('a text is found wherever a chunk, or a part of one, ends in it [contains-1]', async (t) => {
+test('a text is found wherever a chunk, or a part of one, ends in it', async (t) => {
   const folder = newFolder(t);
   const random = randomFrom(5);
   const count = rounds({ long: 700, short: 350 });

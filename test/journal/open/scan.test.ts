@@ -17,7 +17,7 @@ async function* inChunks(bytes: Buffer, length: number): AsyncIterable<Buffer> {
   }
 }
 
-test('lines are read correctly across chunks of any length, and no memory of a chunk is kept [scan-1]', async () => {
+test('lines are read correctly across chunks of any length, and no memory of a chunk is kept', async () => {
   const { bytes, chain } = makeLines(5);
   const torn = Buffer.concat([bytes, Buffer.alloc(300)]);
   const bad = Buffer.concat([makeLines(2).bytes, flip(makeLines(1).bytes, 40), bytes]);

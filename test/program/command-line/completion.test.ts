@@ -11,7 +11,7 @@ import { HANG_MS } from '../../support/tools.ts';
 
 /** A line up to the cursor, and the completions of its last word. */
 const offers: readonly (readonly [string, readonly string[]])[] = [
-  ['assetlog re', ['repair', 'report']],
+  ['assetlog re', ['relay', 'repair', 'report']],
   ['assetlog he', ['healthcheck', 'help']],
   ['assetlog help ver', ['verify']],
   ['assetlog --log', ['--log-level']],
