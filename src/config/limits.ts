@@ -77,9 +77,10 @@ export const limits = {
   forwardSourcesWarnedPercent: 90,
   /** At the limit, a journal without an event for this long makes place for another one. */
   forwardForgottenMs: 90 * 86_400_000,
-  /** Bytes of the names and numbers that a hub stores for a source, and the timeout of storing them. */
+  /** Bytes of the names and numbers that a hub stores for a source, and the timeout of storing them, and a new name. */
   seenBytesMax: 1_024,
   seenWriteMs: 10_000,
+  seenNamedMs: 1_000,
   /** Bytes in a second that a hub writes of how far it is with others, if lines that it left out moved that: the whole file, each `seenWriteMs` or later. */
   snapshotRateBytes: 100_000,
   /** Without an event for this long, a pipe asks its hub, which could not distinguish a silent device from a lost one otherwise. */

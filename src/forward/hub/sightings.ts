@@ -53,6 +53,7 @@ export class Sightings {
   #completed: Snapshot['sources'] | undefined;
   #count = 0;
   #timer: NodeJS.Timeout | undefined;
+  #isSoon = false;
   readonly #writes = new Mutex();
 
   constructor(options: Pick<SourcesOptions, 'disk' | 'limits'>) {
@@ -182,6 +183,7 @@ export class Sightings {
     this.#known!.set(source, known); // at the end
     known.through = undefined;
     known.isReplaced = false;
+    if (name !== undefined && name !== known.name) this.#writeSoon();
     known.name = name ?? known.name;
     known.tokenName = tokenName?.slice(0, NAME_CHARACTERS_MAX) ?? known.tokenName;
     known.lastSeq = lastSeq ?? known.lastSeq;
@@ -205,6 +207,14 @@ export class Sightings {
     known.through = through;
     known.broughtMs = Date.now();
     return isNew;
+  }
+
+  /** A new name is in the file early: commands beside the hub look for it. */
+  #writeSoon(): void {
+    if (this.#isSoon) return;
+    clearTimeout(this.#timer);
+    this.#isSoon = true;
+    this.#timer = setTimeout(() => void this.write(), this.#options.limits.seenNamedMs).unref();
   }
 
   /** Notes why the hub refuses a source; its next request that is not refused says otherwise. */
@@ -253,12 +263,14 @@ export class Sightings {
   forget(): void {
     clearTimeout(this.#timer);
     this.#timer = this.#known = this.#completed = undefined;
+    this.#isSoon = false;
   }
 
   /** Writes the file, unless no source is known. Never rejects. */
   write(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
+    this.#isSoon = false;
     const listed = Array.from(this.#known ?? [], ([source, { number, ...said }]) => [source, said]);
     return this.#writes.run(async () => {
       if (listed.length === 0) return;
