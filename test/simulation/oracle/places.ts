@@ -92,8 +92,11 @@ export function wrongPosition(
   const [, source] = /\/forward\/([^/]+)/.exec(target) ?? [];
   if (source === undefined || reply.kind !== 'body') return undefined;
   const { seq, id } = JSON.parse(reply.body);
-  if (seq > 0 && view.byOrigin.get(`${source},${seq}`)?.id !== id)
-    return `says that ${id} is event ${seq} of ${source}`;
+  // It has no id if the journal had another one then; what came by another way was left out under this one.
+  const own = view.byOrigin.get(`${source},${seq}`)?.id;
+  const isHere =
+    id === null || own === id || (own === undefined && [...view.lines.values()].some((line) => line.id === id));
+  if (seq > 0 && !isHere) return `says that ${id} is event ${seq} of ${source}`;
   const last = method === 'PUT' ? JSON.parse(body.toString().trimEnd().split('\n').at(-1)!).seq : 0;
   return seq < last ? `says that it has ${source} up to ${seq}, and it has just taken event ${last}` : undefined;
 }
