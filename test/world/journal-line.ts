@@ -25,7 +25,7 @@ export interface JournalLine {
   readonly id: string;
   readonly time: string;
   readonly report: Report;
-  /** The members of the report, as text. */
+  /** The members of the report, as text, without those of the slot. */
   readonly members: string;
   /** Its metadata, as text. */
   readonly metadata: string | undefined;
@@ -70,7 +70,8 @@ const CRC_MEMBER = ',"crc":"00000000"}';
 export function readLine(text: string): JournalLine {
   const written = LINE.exec(text)?.groups;
   if (written === undefined) throw new Error(`no line of a journal: ${text}`);
-  const { members, metadata, slot } = written as { members: string; metadata: string | undefined; slot: string };
+  const { metadata, slot, ...whole } = written as { members: string; metadata: string | undefined; slot: string };
+  const members = whole.members.replace(slot, '');
   const { origin, ...others } = JSON.parse(`{${slot.slice(1)}}`);
   const { seq, id, time, from, recorded, crc, ...report } = JSON.parse(text);
   for (const name of ['origin', ...Object.keys(others)]) delete report[name];
