@@ -1,5 +1,7 @@
 /** The event that a report records: one event about one asset (specification section 6). */
 
+import type { LineName, Origins } from './line-name.ts';
+
 export interface Event {
   readonly type: EventType;
   /**
@@ -30,15 +32,12 @@ export interface EventOrigin {
   readonly first?: LineName | undefined;
 }
 
-/** A line by the id of its journal and its seq there. */
-export type LineName = readonly [journal: string, seq: number];
-
 /** The severities of a failed check, least severe first. */
 export const severities = ['WARN', 'ERROR'] as const;
 export type Severity = (typeof severities)[number];
 
 /** An event in the form of a journal line, with the line's member names, without its metadata. */
-export interface Recorded {
+export interface Recorded extends Origins {
   readonly seq: number;
   readonly id: string;
   /** When it was recorded, in UTC: `2026-11-20T15:19:45.266Z`. */
@@ -54,17 +53,8 @@ export interface Recorded {
   /** When it happened, in UTC, according to the client. */
   readonly event_time?: string;
   readonly idempotency_key?: string;
-  /** The line that was reported, if that is not `from`. */
-  readonly origin?: LineName;
-  /** The line in the journal that sent the event. */
-  readonly from?: LineName;
   /** The `time` of the line that was reported. */
   readonly recorded?: string;
-}
-
-/** @returns the id of the journal that an event was reported to; undefined if that is the one with the line */
-export function deviceOf({ origin, from }: Pick<Recorded, 'origin' | 'from'>): string | undefined {
-  return (origin ?? from)?.[0];
 }
 
 /** The values of a report, with the line's member names. */

@@ -5,7 +5,8 @@
  */
 
 import assert from 'node:assert/strict';
-import type { EventOrigin, LineName } from '../../src/event/event.ts';
+import type { EventOrigin } from '../../src/event/event.ts';
+import type { LineName } from '../../src/event/line-name.ts';
 import type { ForwardedEvent } from '../../src/forward/hub/received.ts';
 import {
   addLine,

@@ -4,7 +4,7 @@
  * or overtaken by another one, and a journal can send its events by two ways, or in a circle.
  */
 
-import type { LineName } from '../../event/event.ts';
+import type { LineName } from '../../event/line-name.ts';
 import { type Position, type SeqRange, START } from '../position.ts';
 import type { Era } from '../source.ts';
 import type { ForwardedEvent, ForwardRequest } from './received.ts';

@@ -3,8 +3,9 @@
  * `start` of its first byte, and `end`, the index of its newline.
  */
 
-import type { EventType, LineName, Recorded } from '../../event/event.ts';
+import type { EventType, Recorded } from '../../event/event.ts';
 import { BACKSLASH, CLOSE_BRACE, CLOSE_BRACKET, COMMA, isDigit, LINE_FEED, QUOTE } from '../../event/json-bytes.ts';
+import type { LineName } from '../../event/line-name.ts';
 import {
   CRC_MEMBER_BYTES,
   CRC_TAIL_BYTES,

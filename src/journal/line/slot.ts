@@ -4,7 +4,7 @@
  * there.
  */
 
-import type { LineName } from '../../event/event.ts';
+import type { LineName } from '../../event/line-name.ts';
 import { knownNames } from '../../event/members.ts';
 import { ID_FORM } from './uuid.ts';
 

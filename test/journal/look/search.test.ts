@@ -113,7 +113,7 @@ test('a search shows no line that does not verify: its file is read line by line
   assert.match(remark?.text ?? '', /line 15/, 'without a member to look for, each line is verified');
 });
 
-test('a search reports files that are missing or do not end as they have to, whatever it looks for [search-3]', async () => {
+test('a search reports files that are missing or do not end as they have to, whatever it looks for', async () => {
   const whole = { [FIRST]: segment(1, 10), [segmentName(11)]: segment(11, 5), [segmentName(16)]: segment(16, 5) };
   const without = (name: string) => Object.fromEntries(Object.entries(whole).filter(([one]) => one !== name));
   const table: readonly Record<string, Buffer>[] = [

@@ -1,7 +1,7 @@
 /** The events that the page holds, as the lines that the service sent. */
 
 import { pageLimits } from '../../../config/limits.ts';
-import type { LineName } from '../../../event/event.ts';
+import type { LineName } from '../../../event/line-name.ts';
 import { textPattern } from '../../../event/text-filter.ts';
 
 /** The members of a line that the list shows. Metadata is read from the line itself. */

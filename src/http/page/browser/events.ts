@@ -1,7 +1,7 @@
 /** The view of the events: a stream of new events, and older events when the user scrolls to them. */
 
 import { pageLimits } from '../../../config/limits.ts';
-import { deviceOf } from '../../../event/event.ts';
+import { deviceOf } from '../../../event/line-name.ts';
 import type { Address } from './address.ts';
 import { sleep } from './connection.ts';
 import { eventBadge, eventDetail } from './event-detail.ts';
