@@ -30,6 +30,9 @@ export class Alarmed {
   readonly #believed = new Map<string, string>();
   /** By idempotency key. */
   readonly #known = new Map<string, string>();
+  /** All that it ever heard of, and what of it its service may have heard otherwise. */
+  readonly #heard = new Set<string>();
+  readonly #unsure = new Set<string>();
   readonly #world: World;
   readonly #breaks: (problem: string) => void;
 
@@ -45,9 +48,9 @@ export class Alarmed {
     return this.#known.size;
   }
 
-  /** Its service lost what it had posted: a restored folder has no file of it. */
+  /** Its service does not know any more what it had posted: a restored folder has an older file of it, or none. */
   forget(): void {
-    this.#believed.clear();
+    for (const key of this.#heard) this.#unsure.add(key);
   }
 
   #answer(request: Delivered): Scripted {
@@ -70,7 +73,9 @@ export class Alarmed {
     if (known !== undefined) return;
     this.#known.set(id, content);
     const before = this.#believed.get(key);
-    if (alarm.on === 'failed' && before === severity) this.#breaks(`posts ${content} twice, with two keys`);
+    this.#heard.add(key);
+    if (alarm.on === 'failed' && before === severity && !this.#unsure.has(key))
+      this.#breaks(`posts ${content} twice, with two keys`);
     if (alarm.on === 'failed') this.#believed.set(key, severity);
     else this.#believed.delete(key);
   }
@@ -81,6 +86,7 @@ export class Alarmed {
     if (status !== 200) return `${status} for /assets`;
     const left = new Map<string, Set<string | null>>();
     for (const key of this.#believed.keys()) {
+      if (this.#unsure.has(key)) continue;
       const [asset, check, partition] = JSON.parse(key) as [string[], string, string | null];
       const subject = JSON.stringify([asset, check]);
       left.set(subject, (left.get(subject) ?? new Set()).add(partition));
@@ -89,10 +95,11 @@ export class Alarmed {
     for (const { asset_key, checks } of assets)
       for (const { check_name, failed_partitions = [] } of checks) {
         const subject = JSON.stringify([asset_key, check_name]);
-        const partitions = left.get(subject);
-        if (partitions === undefined) return `that ${subject} fails, and the hook does not know it`;
+        const partitions = left.get(subject) ?? new Set();
         left.delete(subject);
-        const failed = new Set<string | null>(failed_partitions.map(({ partition }) => partition));
+        const isSure = (partition: string) => !this.#unsure.has(JSON.stringify([asset_key, check_name, partition]));
+        const sure = failed_partitions.filter(({ partition }) => isSure(partition));
+        const failed = new Set<string | null>(sure.map(({ partition }) => partition));
         const isOther = [...partitions].some((one) => one !== null && !failed.has(one));
         if (isOther || [...failed].some((one) => !partitions.has(one)))
           return `that ${[...failed]} of ${subject} fail, and the hook believes ${[...partitions]}`;
