@@ -86,7 +86,7 @@ export class AskedSending {
     const { value } = ledger;
     if (theirs.seq > lastSeq || (theirs.id !== null && !(await hasSameEvent(this.#sender, theirs)))) {
       const problem = `${settings.to} has event ${theirs.seq} of this journal as ${theirs.id}, and this journal, which ends with ${lastSeq}, does not`;
-      return stopAtFork(this.#sender, problem, theirs.id, ASKING);
+      return stopAtFork(this.#sender, problem, theirs.id, ASKING, theirs.seq);
     }
     const seq = await this.#findSettled(theirs);
     if (seq < value.seq && value.id !== null) {

@@ -17,13 +17,25 @@ export async function hasSameEvent({ backlog, ledger: { value } }: Sender, at: P
   return own === null || own === at.id;
 }
 
-export async function stopAtFork(sender: Sender, problem: string, id: string | null, next: State): Promise<State> {
+/**
+ * @param seq of the event that the destination has and the journal does not: a hub that knows the journal by its earlier id asks on from
+ *   there, so a new id that begins later would be the same fork
+ */
+export async function stopAtFork(
+  sender: Sender,
+  problem: string,
+  id: string | null,
+  next: State,
+  seq = Number.POSITIVE_INFINITY,
+): Promise<State> {
   const { ledger, traits, lastSeq, settings, disk } = sender;
   const why = `${problem}: the folder was restored or copied`;
   // A copy continues after its own cursor.
-  if (traits.truth === 'destination' && ledger.value.kind !== undefined && ledger.value.seq <= lastSeq)
+  const { kind, seq: cursorSeq } = ledger.value;
+  if (traits.truth === 'destination' && kind !== undefined && cursorSeq <= lastSeq && cursorSeq < seq)
     return stop('fork', `${why}; ${commandText(disk, 'forward identity --new')}`, next);
-  const first = (await firstAfter(sender, id)) ?? 'N';
+  const after = await firstAfter(sender, id);
+  const first = after === undefined ? 'N' : Math.min(after, seq);
   const command = traits.truth === 'destination' ? 'identity --new' : `from ${settings.name}`;
   const which = `${first} is the first event recorded after that one, by the clock: a lower number sends events twice, a higher one leaves events out`;
   return stop('fork', `${why}; ${which}; ${commandText(disk, `forward ${command} --seq ${first}`)}`, next);

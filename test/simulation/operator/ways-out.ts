@@ -94,7 +94,9 @@ export class WaysOut {
     const [, hasSeq, printed] = /forward identity --new( --seq (\d+|N))?/.exec(reason) ?? [];
     let seq: number | undefined;
     if (hasSeq !== undefined) {
-      seq = this.#firstAfter(journal, to);
+      // A hub that knows the journal by its earlier id would be the same fork again.
+      const [, forkSeq = Number.POSITIVE_INFINITY] = /has event (\d+) of this journal/.exec(reason) ?? [];
+      seq = Math.min(this.#firstAfter(journal, to), Number(forkSeq));
       // "N is the first event recorded after the restore, as far as the clock was right." What a letter has named as lost is not there.
       const [low, high] = [Math.min(seq, Number(printed)), Math.max(seq, Number(printed))];
       const isBetween = (line: { id: string; seq: number }) =>
