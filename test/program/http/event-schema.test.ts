@@ -71,8 +71,7 @@ test('a line with any mistake is invalid by the schema', async (t) => {
         assert.ok(!isLine({ ...event, [name]: value }), `${name}: ${JSON.stringify(value)}`);
     }
     const isCheck = event['type'] === 'AssetCheckEvaluation';
-    assert.ok(!isLine({ ...event, type: isCheck ? 'AssetObservation' : 'AssetCheckEvaluation' }));
-    assert.ok(!isLine({ ...event, other: 1 }));
-    assert.ok(!isLine({ ...event, ...(isCheck ? { description: 'd' } : { passed: true }) }));
+    if (!isCheck) assert.ok(!isLine({ ...event, type: 'AssetCheckEvaluation' }), 'no result of a check');
+    assert.ok(isLine({ ...event, other: 1 }), 'a member of a later version');
   }
 });

@@ -125,7 +125,7 @@ test('the state of a source survives a stop, and except for its name the loss of
   await restart();
   symlinkSync(SEEN, join(data, SEEN));
   assert.equal((await sent.put(hub.url, 8, 8)).status, 200, 'a file that cannot be read stops no event');
-  assert.match(hub.stderr(), /what the devices said of themselves cannot be read/);
+  await eventually('it is logged', () => /what the devices said of themselves cannot be read/.test(hub.stderr()));
   assert.equal((await fetch(`${hub.url}/sources`)).status, 503);
 });
 
