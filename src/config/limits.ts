@@ -230,8 +230,12 @@ export const limits = {
   failedPartitionsMax: 100,
   /** How long a request waits while the state of the assets is read; after that it gets 503. */
   assetsWaitMs: 5_000,
-  /** The shortest time between two searches for stale assets. */
+  /**
+   * The shortest time between two searches for stale assets, and the longest one. Searches are rare while no asset can become stale, but a
+   * late event can be about a time before all others.
+   */
   staleCheckMs: 10_000,
+  staleCheckMsMax: 300_000,
   /** Alarms of a hook that have not ended, and the bytes of their names. */
   alarmsMax: 1_000,
   alarmBytesMax: 4 * MIB,

@@ -100,7 +100,7 @@ export class Decisions {
     this.#count();
   }
 
-  /** Takes a change as told that the hook does not get. */
+  /** Takes a change as heard that the hook does not get. */
   note(change: Change): void {
     const { key, now, before } = change;
     if (now === undefined) this.file.told.delete(key);
@@ -139,7 +139,7 @@ export class Decisions {
     return attempt === 'taken' || attempt === 'refused' ? attempt : 'in doubt';
   }
 
-  /** Takes as told what a hook was posted by an earlier version: what is stale, and what fails since before its last event. */
+  /** Takes as heard what an earlier version posted to the hook: what is stale, and what fails since before its last event. */
   *continueAfter({ seq, stale }: Former, states: AssetStates, at: AlarmMoment): Generator<void, void> {
     const { file } = this;
     file.made = timeText(at.nowMs);

@@ -18,15 +18,12 @@ import { type AlarmRules, hears } from './rules.ts';
 
 /** What one search through all assets found. */
 interface Found {
-  /** The first of those that were not told, by their names. */
+  /** The first of those that the hook has not heard of, by their names. */
   readonly names: readonly string[];
-  /** How many others are silent and were not told. */
+  /** How many others it has not heard of. */
   readonly others: number;
-  /** When the next search is due, of the monotonic clock, and the earliest time of one. */
+  /** When the next search is due, unless the service was stopped since: of the monotonic clock. */
   readonly nextMs: number;
-  readonly soonestMs: number;
-  /** What it relied on. */
-  readonly assets: number;
   readonly quietFromMs: number;
 }
 
@@ -50,8 +47,8 @@ export class Silence {
   }
 
   /**
-   * Finds the silent assets that were not told. All assets are looked at only when one of them can have become silent since: other
-   * looks are about those that were found.
+   * Finds the silent assets that the hook has not heard of. All assets are looked at only when one of them can have become silent
+   * since: other looks are about those that were found.
    * @param isNoted whether they are only noted: then those count as well that are not silent yet because the service has just begun
    * @returns the first of them, and how many others there are
    */
@@ -62,7 +59,7 @@ export class Silence {
     isNoted = false,
   ): Generator<void, { readonly silent: readonly Alarm[]; readonly others: number }> {
     if (!hears(this.#rules, 'stale') || at.nowMs < EARLIEST_MS) return { silent: [], others: 0 };
-    if (isNoted || this.#isDue(states, at)) this.#found = yield* this.#search(states, told, at, isNoted);
+    if (isNoted || this.#isDue(at)) this.#found = yield* this.#search(states, told, at, isNoted);
     const { names, others } = this.#found!;
     const silent: Alarm[] = [];
     for (const name of names) {
@@ -74,16 +71,13 @@ export class Silence {
     return { silent, others };
   }
 
-  #isDue({ size }: AssetStates, { monoMs, quietFromMs }: AlarmMoment): boolean {
+  #isDue({ monoMs, quietFromMs }: AlarmMoment): boolean {
     const found = this.#found;
-    if (found === undefined || found.quietFromMs !== quietFromMs || found.nextMs <= monoMs) return true;
-    // A new asset can have been silent for long: its first event is a late one.
-    return found.assets !== size && found.soonestMs <= monoMs;
+    return found === undefined || found.quietFromMs !== quietFromMs || found.nextMs <= monoMs;
   }
 
   *#search(states: AssetStates, told: ToldAlarms, at: AlarmMoment, isNoted: boolean): Generator<void, Found> {
     const chosen = new Chosen(this.#limits.alarmsMax);
-    const { size } = states;
     let [looked, count, firstMs] = [0, 0, Number.POSITIVE_INFINITY];
     for (const asset of states.inOrder(undefined, this.#rules.keyPrefix)) {
       looked += 1;
@@ -98,14 +92,15 @@ export class Silence {
       }
     }
     const names = chosen.taken().map(({ asset }) => asset);
-    const soonestMs = at.monoMs + this.#limits.staleCheckMs;
     const others = count - names.length;
-    const latestMs = at.monoMs + (others > 0 ? 1 : SEARCHES) * this.#limits.staleCheckMs;
-    const nextMs = Math.max(soonestMs, Math.min(firstMs, latestMs));
-    return { names, others, nextMs, soonestMs, assets: size, quietFromMs: at.quietFromMs };
+    const { staleCheckMs, staleCheckMsMax } = this.#limits;
+    // A new asset cannot become stale before that, unless its first event is a late one.
+    const untilNextMs = others > 0 ? 0 : Math.min(firstMs - at.monoMs, this.#rules.staleMs, staleCheckMsMax);
+    const nextMs = at.monoMs + Math.max(untilNextMs, staleCheckMs);
+    return { names, others, nextMs, quietFromMs: at.quietFromMs };
   }
 
-  /** @returns when an asset that was not told counts as silent, unless it has an event: of the monotonic clock */
+  /** @returns when an asset counts as silent that the hook has not heard of, unless it has an event: of the monotonic clock */
   #becomesSilentMs(asset: Asset, at: AlarmMoment, isNoted: boolean): number {
     const graceEndMs = isNoted ? Number.NEGATIVE_INFINITY : at.quietFromMs + this.#limits.alarmGraceMs;
     return Math.max(graceEndMs, this.#silentFromMs(asset, at));
@@ -132,5 +127,3 @@ function silenceOf({ name, aliveMs, aliveSeq }: Asset): Alarm {
 }
 
 const ASSETS_A_TURN = 1_000;
-/** The next search is at most so many `staleCheckMs` later: a late event can be about a time before all others. */
-const SEARCHES = 30;

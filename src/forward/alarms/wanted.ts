@@ -57,7 +57,7 @@ export function* wanted(
   return { holding, left: Math.max(0, all - holding.size) };
 }
 
-/** @param chosen gets those that were not told. @returns how many failures hold */
+/** @param chosen gets those that the hook has not heard of. @returns how many failures hold */
 function* countFailures(
   states: AssetStates,
   told: ToldAlarms,
