@@ -39,7 +39,7 @@ test('promtool has no complaint about the metrics', { skip }, async (t) => {
 test('promtool accepts the alert rules, and each fires when it should and not before', { skip }, (t) => {
   const folder = newFolder(t);
   writeFileSync(join(folder, 'rules.yml'), alertRules);
-  assert.match(promtool(['check', 'rules', 'rules.yml'], { cwd: folder }), /SUCCESS: 16 rules found/);
+  assert.match(promtool(['check', 'rules', 'rules.yml'], { cwd: folder }), /SUCCESS: 19 rules found/);
   // For each rule: series that are good for half an hour and then bad, and when the rule must have fired.
   const DISK = 'assetlog_sync_seconds_bucket';
   const cases: Readonly<Record<string, readonly [series: Readonly<Record<string, string>>, minutes: number]>> = {
@@ -79,6 +79,7 @@ test('promtool accepts the alert rules, and each fires when it should and not be
     AssetlogAlarmsWait: [{ assetlog_alarms_waiting: '0x30 1x30' }, 46],
     AssetlogAlarmsLeftOut: [{ assetlog_alarms_left_out: '0x30 1x30' }, 46],
     AssetlogHubSilent: [{ assetlog_hub_silent_seconds: '0x30 3660+60x20' }, 31],
+    AssetlogSourceStopped: [{ assetlog_hub_sources_stopped: '0x30 1x30' }, 42],
     AssetlogHubFullSoon: [{ assetlog_hub_sources_ratio: '0.5x30 0.95x20' }, 35],
   };
   const names = [...alertRules.matchAll(/- alert: (\w+)/g)].map(([, name = '']) => name);

@@ -112,6 +112,7 @@ def stand_in() -> Iterator[Assetlog]:
     path = os.environ.get("ASSETLOG_PROGRAM") or shutil.which("assetlog")
     if not path:
         pytest.fail("no assetlog on the PATH; set ASSETLOG_PROGRAM to its path or to the path of server.js", False)
+    assert path is not None
     node = ["node"] if path.endswith(".js") else []
     command = [*node, path, "serve", "--test", "--port", "0", "--exit-with-stdin"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
