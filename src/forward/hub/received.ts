@@ -98,7 +98,7 @@ export function describeForward({ batchItemsMax, forwardBodyBytesMax }: Limits):
       inHeader('Crc', CRC.source, 'The crc of the line before the first one; 00000000 at the beginning of a file.'),
       inHeader('After', id, 'The id of the event before the first line.'),
       inHeader('Lost', '^[1-9][0-9]*-[1-9][0-9]*$', 'Seqs that the device no longer has, up to the first line.'),
-      inHeader('Begins', SEQ.source, begins),
+      inHeader('Begins', SENT_SEQ, begins),
       ...inEach(),
       packedHeader,
     ],
@@ -115,7 +115,7 @@ function sourceInPath(): Schema {
 function inEach(): Schema[] {
   return [
     inHeader('Before', BEFORE.source, 'Earlier ids of the journal, each after its last line; the oldest first.'),
-    inHeader('Last', SEQ.source, 'The last seq of the journal.'),
+    inHeader('Last', SENT_SEQ, 'The last seq of the journal.'),
     inHeader('Name', '^(?:[!-$&-~]|%[0-9A-F]{2})+$', 'The name of the device, percent-encoded.'),
   ];
 }
@@ -123,6 +123,9 @@ function inEach(): Schema[] {
 function unsentParameter(): Schema {
   return inHeader('Unsent', '^(?:0|[1-9][0-9]*)$', 'The events that are not sent.');
 }
+
+/** A seq for the document: one of 16 digits can be larger than any seq. */
+const SENT_SEQ = '^[1-9][0-9]{0,14}$';
 
 function inHeader(name: string, pattern: string, description: string): Schema {
   return { name: `Assetlog-${name}`, in: 'header', description, schema: { type: 'string', pattern } };
