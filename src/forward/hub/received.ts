@@ -114,14 +114,18 @@ function sourceInPath(): Schema {
 
 function inEach(): Schema[] {
   return [
-    inHeader('Before', BEFORE.source, 'Earlier ids of the journal, each after its last line; the oldest first.'),
+    inHeader(
+      'Before',
+      BEFORE.source.replaceAll('{0,15}', '{0,14}'),
+      'Earlier ids of the journal, each after its last line; the oldest first.',
+    ),
     inHeader('Last', SENT_SEQ, 'The last seq of the journal.'),
     inHeader('Name', '^(?:[!-$&-~]|%[0-9A-F]{2})+$', 'The name of the device, percent-encoded.'),
   ];
 }
 
 function unsentParameter(): Schema {
-  return inHeader('Unsent', '^(?:0|[1-9][0-9]*)$', 'The events that are not sent.');
+  return inHeader('Unsent', '^(?:0|[1-9][0-9]{0,14})$', 'The events that are not sent.');
 }
 
 /** A seq for the document: one of 16 digits can be larger than any seq. */
