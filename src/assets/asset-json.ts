@@ -43,7 +43,7 @@ export interface CheckJson extends LatestJson, Partial<HoldsJson> {
   readonly check_name: string;
   readonly passed: boolean;
   readonly severity: string;
-  /** Whether the last result without a partition, or that of any partition, is a failure. Older services do not send it. */
+  /** Whether the latest result without a partition is a failure, or the latest one of any partition. Older services do not send it. */
   readonly failing?: boolean;
   readonly failing_severity?: string | undefined;
   readonly failed_partitions?: readonly FailedPartitionJson[] | undefined;
@@ -66,15 +66,29 @@ export function assetJson(asset: Asset, firstSeq: number, isFailingOnly = false)
   return { ...assetHead(asset, firstSeq), checks };
 }
 
-/** Yields the JSON of the asset in texts, one for each check, so that an asset with many holds nothing up. */
+/** Yields the JSON of the asset in the texts of `textsWithChecks`. */
 export function* assetTexts(asset: Asset, firstSeq: number, isFailingOnly: boolean): Generator<string> {
-  yield `${JSON.stringify(assetHead(asset, firstSeq)).slice(0, -1)},"checks":[`;
+  const checks = shownChecks(asset, isFailingOnly);
+  yield* textsWithChecks(assetHead(asset, firstSeq), checks, (name, check) => checkJson(name, check, firstSeq));
+  yield '}';
+}
+
+/**
+ * Yields the JSON of an object in texts, one for each check, so that an asset with many holds nothing up.
+ * @param head its members before `checks`, which are the last one; the brace at its end is left out
+ */
+export function* textsWithChecks(
+  head: object,
+  checks: readonly (readonly [name: string, check: Check])[],
+  jsonOf: (name: string, check: Check) => object,
+): Generator<string> {
+  yield `${JSON.stringify(head).slice(0, -1)},"checks":[`;
   let before = '';
-  for (const [name, check] of shownChecks(asset, isFailingOnly)) {
-    yield `${before}${JSON.stringify(checkJson(name, check, firstSeq))}`;
+  for (const [name, check] of checks) {
+    yield `${before}${JSON.stringify(jsonOf(name, check))}`;
     before = ',';
   }
-  yield ']}';
+  yield ']';
 }
 
 function shownChecks(asset: Asset, isFailingOnly: boolean): [string, Check][] {

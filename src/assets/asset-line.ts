@@ -1,11 +1,18 @@
 /** An asset as a line of the file `assets.state`, in both formats that a start reads. */
 
 import { BETWEEN_PARTS } from '../event/asset-key.ts';
-import { type HoldsJson, holdsJson, type LatestJson, latestJson, type CheckJson as ShownCheck } from './asset-json.ts';
+import {
+  type HoldsJson,
+  holdsJson,
+  type LatestJson,
+  latestJson,
+  type CheckJson as ShownCheck,
+  textsWithChecks,
+} from './asset-json.ts';
 import { type Asset, blankAsset, checksOf, keyOf } from './asset-state.ts';
 import { blankCheck, blankSlot, type Check, isFailing, type Slot } from './check-state.ts';
 import { blankLatest, type Latest } from './latest.ts';
-import type { KeptPlace } from './place.ts';
+import { copyPlace, type KeptPlace } from './place.ts';
 
 /** A time and the seq in the journal of its source: see `KeptPlace`. */
 interface PlaceJson {
@@ -41,7 +48,7 @@ export interface AssetLine {
   readonly checks: readonly CheckJson[];
 }
 
-/** Yields the line of an asset in texts, one for each check, without its crc, `}` and the newline. */
+/** Yields the line of an asset in the texts of `textsWithChecks`, without its crc. */
 export function* lineTexts(asset: Asset): Generator<string> {
   const head: Omit<AssetLine, 'checks'> = {
     asset_key: keyOf(asset),
@@ -52,13 +59,7 @@ export function* lineTexts(asset: Asset): Generator<string> {
     observation: asset.observation && keptJson(asset.observation),
     checks_beyond: asset.checksBeyond || undefined,
   };
-  yield `${JSON.stringify(head).slice(0, -1)},"checks":[`;
-  let before = '';
-  for (const [name, check] of checksOf(asset)) {
-    yield `${before}${JSON.stringify(checkJson(name, check))}`;
-    before = ',';
-  }
-  yield ']';
+  yield* textsWithChecks(head, checksOf(asset), checkJson);
 }
 
 function checkJson(check_name: string, check: Check): CheckJson {
@@ -129,7 +130,7 @@ export function assetOfOldLine(json: OldAssetLine): Asset {
     const latest = oldLatest(one);
     const { passed, severity, since, since_seq, in_a_row } = one;
     const check = Object.assign(blankCheck(), latest, { passed, severity });
-    const slot = Object.assign(blankSlot(), placeIn(placeJson(latest)), { passed, severity, seq: one.seq });
+    const slot = Object.assign(blankSlot(), copyPlace(latest), { passed, severity, seq: one.seq });
     slot.sinceMs = since === undefined ? latest.at : Date.parse(since);
     slot.sinceSeq = since_seq ?? one.seq;
     slot.inARow = in_a_row ?? 1;

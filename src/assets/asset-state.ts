@@ -12,11 +12,11 @@ import { CLOCK_AHEAD_MS, type EventPlace, isLater, keepPlace, placeOf, silentMs 
 
 /** An asset with its state. It is small, because there may be a million assets. */
 export interface Asset extends SlotSpace {
-  /** The parts of the asset's key, joined by `BETWEEN_PARTS`. In hosted mode the deployment follows two NUL. */
+  /** The parts of the asset's key, joined by `BETWEEN_PARTS`. */
   readonly name: string;
   /** The last seq that it took: an event up to it changes nothing. */
   seen: number;
-  /** When its last event happened, in ms since 1970, and the seq of that event. A time that cannot be right is that of its arrival. */
+  /** When its last event happened, or arrived if no clock of it can be believed, in ms since 1970, and the seq of that event. */
   aliveMs: number;
   aliveSeq: number;
   /** Undefined until the first materialization. */
@@ -29,11 +29,7 @@ export interface Asset extends SlotSpace {
   failing: number;
   /** Number of results of checks that were not taken: the asset has too many. */
   checksBeyond: number;
-  /** The first event that its journal still has; undefined if that is unknown. */
-  readonly firstSeq?: number;
 }
-
-const BEFORE_DEPLOYMENT = '\0\0';
 
 /** What several states together take and refuse. */
 export interface StatesMemory {
@@ -92,7 +88,7 @@ export class AssetStates {
     }
     if (seq <= asset.seen) return;
     asset.seen = seq;
-    const place = placeOf(seq, timeMs, event);
+    const place = placeOf(seq, timeMs, event, this.#sharedId(event.source));
     const aliveMs = place.at ?? timeMs;
     if (aliveMs >= asset.aliveMs || asset.aliveMs > timeMs + CLOCK_AHEAD_MS) {
       asset.aliveMs = aliveMs;
@@ -107,12 +103,7 @@ export class AssetStates {
     } else this.#takeCheck(asset, seq, timeMs, place, event);
   }
 
-  /** @returns undefined without an event of the asset, or if it did not fit into the memory */
-  find(key: readonly string[]): Asset | undefined {
-    return this.#found.get(key.join(BETWEEN_PARTS));
-  }
-
-  /** @param name as in `Asset.name` */
+  /** @param name as in `Asset.name` @returns undefined without an event of the asset, or if it did not fit into the memory */
   get(name: string): Asset | undefined {
     return this.#found.get(name);
   }
@@ -192,8 +183,7 @@ export class AssetStates {
     const [slots, characters] = [asset.partitions, asset.partitionCharacters];
     const wasFailing = isFailing(check);
     const partition = event.partition === undefined ? undefined : detach(keptText(event.partition));
-    const kept = { at: place.at, source: this.#sharedId(place.source), ownSeq: place.ownSeq };
-    takeResult(check, { seq, timeMs, partition, passed, severity, place: kept }, asset, this.#limits);
+    takeResult(check, { seq, timeMs, partition, passed, severity, place }, asset, this.#limits);
     asset.failing += Number(isFailing(check)) - Number(wasFailing);
     if (asset.failing > 0) this.failing.add(asset.name);
     else this.failing.delete(asset.name);
@@ -212,7 +202,6 @@ export class AssetStates {
     if (latest.dataVersion !== event.dataVersion)
       latest.dataVersion = this.#exchange(latest.dataVersion, event.dataVersion);
     keepPlace(latest, place);
-    latest.source = this.#sharedId(event.source);
     return true;
   }
 
@@ -365,18 +354,7 @@ export function recordedAt({ timeMs }: Latest): string {
 
 /** @returns the parts of the asset's key: `['warehouse', 'orders']` */
 export function keyOf({ name }: Pick<Asset, 'name'>): readonly string[] {
-  const [key = ''] = name.split(BEFORE_DEPLOYMENT, 1);
-  return key.split(BETWEEN_PARTS);
-}
-
-/** @returns the deployment that the asset belongs to; empty for an asset of a journal without one */
-export function deploymentOf({ name }: Asset): string {
-  return name.split(BEFORE_DEPLOYMENT)[1] ?? '';
-}
-
-/** @returns the same asset, as one of a deployment */
-export function withDeploymentName(asset: Asset, deployment: string): Asset {
-  return { ...asset, name: `${asset.name}${BEFORE_DEPLOYMENT}${deployment}` };
+  return name.split(BETWEEN_PARTS);
 }
 
 /** @returns the asset's checks with their names, in the order of the names */
@@ -396,12 +374,7 @@ export function latestCheck(asset: Asset): Latest | undefined {
   return { ...newestOf(checks), count: checks.reduce((sum, { count }) => sum + count, 0) };
 }
 
-/** @returns the latest event of an asset, of any kind */
-export function latestEvent({ materialization, observation, checks }: Asset): Latest {
-  return newestOf([materialization, observation, ...(checks?.values() ?? [])].filter((one) => one !== undefined));
-}
-
-/** Which assets are asked for: those with a failing check, and those that are silent for so many ms. */
+/** The assets that a reader wants: with a failing check, and without an event for `staleMs`. */
 export interface AssetTest {
   readonly failing: boolean | undefined;
   readonly staleMs: number | undefined;
@@ -412,9 +385,9 @@ export function isAskedFor({ failing, aliveMs }: Asset, asked: AssetTest, nowMs:
   return asked.staleMs === undefined || silentMs(aliveMs, nowMs) >= asked.staleMs;
 }
 
-/** @returns the assets in arrays of at most 1,000: so many are formatted and printed at a time */
-export function* pagesOf(assets: Iterable<Asset>): Generator<readonly Asset[]> {
-  let page: Asset[] = [];
+/** @returns assets in arrays of at most 1,000: so many are formatted and printed at a time */
+export function* pagesOf<Item>(assets: Iterable<Item>): Generator<readonly Item[]> {
+  let page: Item[] = [];
   for (const asset of assets) {
     page.push(asset);
     if (page.length < PAGE_ASSETS) continue;
@@ -426,7 +399,7 @@ export function* pagesOf(assets: Iterable<Asset>): Generator<readonly Asset[]> {
 
 const PAGE_ASSETS = 1_000;
 
-/** @param all at least one @returns the one that happened last; of one time, the one that arrived last */
+/** @param all at least one @returns the event that happened last; of two at the same time, the later arrival */
 function newestOf(all: readonly Latest[]): Latest {
   return all.reduce((newest, one) =>
     one.at > newest.at || (one.at === newest.at && one.seq > newest.seq) ? one : newest,

@@ -5,7 +5,7 @@
 
 import type { Limits } from '../config/limits.ts';
 import type { Latest } from './latest.ts';
-import { type EventPlace, isLater, type KeptPlace, keepPlace } from './place.ts';
+import { copyPlace, type EventPlace, isLater, type KeptPlace, keepPlace } from './place.ts';
 
 /** The latest result of a check for one partition, or without a partition. */
 export interface Slot extends KeptPlace {
@@ -76,7 +76,7 @@ export function blankCheck(): Check {
   };
 }
 
-/** Whether a check fails: its last result without a partition, or the last one of any partition. */
+/** Whether a check fails: its latest result without a partition is a failure, or the latest one of any partition. */
 export function isFailing({ whole, failures, beyond }: Check): boolean {
   return failures > 0 || beyond > 0 || whole?.passed === false;
 }
@@ -91,7 +91,7 @@ export function* failuresOf({
   if (failures > 0) for (const [name, slot] of partitions!) if (!slot.passed) yield [name, slot];
 }
 
-/** @returns the worst severity of the failures of a check that have a slot, or that of its latest result; undefined while it passes */
+/** @returns the worst severity of the slots that fail; without such a slot the severity of the latest result; undefined while it passes */
 export function failingSeverity(check: Check): string | undefined {
   if (!isFailing(check)) return undefined;
   let worst: string | undefined;
@@ -103,8 +103,8 @@ export function failingSeverity(check: Check): string | undefined {
 }
 
 /**
- * @returns the slot that says since when a check has its state: of the failures the one that began first, while it passes the one of
- * the latest result. Undefined if that one has no slot
+ * @returns the slot that says since when a check has its state: the failure that began first, or while the check passes the slot of the
+ *   latest result. Undefined if the latest result has no slot
  */
 export function holdingSlot(check: Check): Slot | undefined {
   let first: Slot | undefined;
@@ -119,9 +119,14 @@ export function takeResult(check: Check, result: Result, space: SlotSpace, limit
   else takePartition(check, result.partition, result, space, limits);
 }
 
+/** @returns the place of the latest pass without a partition; undefined before the first one */
+function lastPass({ whole, ended }: Check): KeptPlace | undefined {
+  return whole?.passed ? whole : ended;
+}
+
 function takeWhole(check: Check, result: Result, space: SlotSpace): void {
   const { place, timeMs, passed } = result;
-  const ended = check.whole?.passed ? check.whole : check.ended;
+  const ended = lastPass(check);
   if (passed) {
     for (const [name, slot] of check.partitions ?? [])
       if (isLater(slot, place, timeMs)) removeSlot(check, name, slot, space);
@@ -129,8 +134,7 @@ function takeWhole(check: Check, result: Result, space: SlotSpace): void {
   }
   if (isLater(check.whole, place, timeMs)) {
     if (passed) check.ended = undefined;
-    else if (check.whole?.passed)
-      check.ended = { at: check.whole.at, source: check.whole.source, ownSeq: check.whole.ownSeq };
+    else if (check.whole?.passed) check.ended = copyPlace(check.whole);
     check.whole ??= blankSlot();
     overwrite(check.whole, result);
   } else if (passed && !check.whole?.passed && isLater(ended, place, timeMs)) {
@@ -141,7 +145,7 @@ function takeWhole(check: Check, result: Result, space: SlotSpace): void {
 
 function takePartition(check: Check, name: string, result: Result, space: SlotSpace, limits: Limits): void {
   const { place, timeMs, passed } = result;
-  const ended = check.whole?.passed ? check.whole : check.ended;
+  const ended = lastPass(check);
   if (ended !== undefined && !isLater(ended, place, timeMs)) return; // a later pass of all partitions ended it
   const known = check.partitions?.get(name);
   if (!isLater(known, place, timeMs)) return;
@@ -219,5 +223,5 @@ export function blankSlot(): Slot {
   };
 }
 
-/** Passed partitions of a check that have a slot, those that passed last. */
+/** Slots for partitions that passed; the latest passes have them. */
 const PASSED_PARTITIONS = 8;

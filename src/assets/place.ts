@@ -26,9 +26,12 @@ export interface KeptPlace {
   ownSeq: number;
 }
 
-/** @param timeMs the `time` of its line */
-export function placeOf(seq: number, timeMs: number, event: Reported): EventPlace {
-  const { eventTime, source, sourceSeq, recorded } = event;
+/**
+ * @param timeMs the `time` of its line
+ * @param source that of the event, as a text that may be kept
+ */
+export function placeOf(seq: number, timeMs: number, event: Reported, source: string | undefined): EventPlace {
+  const { eventTime, sourceSeq, recorded } = event;
   const isBelieved = timeMs >= EARLIEST_MS;
   const latestMs = isBelieved ? timeMs + CLOCK_AHEAD_MS : Number.POSITIVE_INFINITY;
   if (eventTime !== undefined) {
@@ -54,6 +57,11 @@ export function isLater(kept: KeptPlace | undefined, place: EventPlace, timeMs: 
   if (place.at === undefined) return true;
   if (timeMs >= EARLIEST_MS && kept.at > timeMs) return true; // the clock of the last event was ahead
   return place.at >= kept.at;
+}
+
+/** @returns a copy, which does not change with the original */
+export function copyPlace({ at, source, ownSeq }: KeptPlace): KeptPlace {
+  return { at, source, ownSeq };
 }
 
 /** Keeps the place of an event in place of that of an earlier one. An unknown time hides nothing, so it keeps the time before. */

@@ -184,6 +184,7 @@ export class AssetReadings {
   /** Waits for at most `limits.watchWaitMs` until the assets of `--watch-asset` are known. Never rejects. */
   async update(): Promise<void> {
     const { assets, journals, limits } = this.#options;
+    if (assets.watched.length === 0) return;
     const late = new AbortController();
     const { signal } = late;
     const known = assets.watched.map(async (deployment) => {

@@ -1,6 +1,7 @@
 /** `assetlog assets`: shows the state of each asset in a journal, with its latest events and its checks. */
 
 import type { AssetJson, CheckJson, LatestJson } from '../../assets/asset-json.ts';
+import { pagesOf } from '../../assets/asset-state.ts';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { flagOf, flagOption, type ValuesOf } from '../../config/options.ts';
 import { BETWEEN_PARTS, keyText, shownKey } from '../../event/asset-key.ts';
@@ -59,8 +60,8 @@ export const assets = defineCommand(
     about:
       'Shows for each asset, ordered by key, the number of events of each kind, the latest of each, and the state of its\n' +
       'checks. The state goes by when things happened: event_time, or when a device recorded them, or when they arrived; a\n' +
-      'time that cannot be right counts as the arrival. A check fails while its last result, or that of any partition, is a\n' +
-      'failure, and a pass without a partition ends them all. Reads the state that a service keeps, which has the events that\n' +
+      'time that cannot be right counts as the arrival. A check fails while its latest result without a partition is a failure,\n' +
+      'or the latest one of any partition; a pass without a partition ends all. Reads the state of a service, with events that\n' +
       'retention removed too. Locks nothing, like assetlog events. forget ends the state of an asset that is gone for good,\n' +
       'beside a service or without one: KEY, or --key-prefix with --stale. Its events stay.',
     notes: [
@@ -157,11 +158,8 @@ async function* ofDeployments(
         found.push([[...asset.asset_key, '', deployment].join(BETWEEN_PARTS), { deployment, ...asset }]);
   }
   found.sort(([a], [b]) => (a < b ? -1 : 1));
-  for (let at = 0; at < found.length; at += PAGE_ROWS) yield found.slice(at, at + PAGE_ROWS).map(([, row]) => row);
+  yield* pagesOf(found.map(([, row]) => row));
 }
-
-/** So many are formatted and printed at a time. */
-const PAGE_ROWS = 1_000;
 
 /** The first of the assets whose keys start with `key` is the asset with that key, if it exists. */
 async function* onlyKey(

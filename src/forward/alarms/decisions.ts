@@ -127,9 +127,8 @@ export class Decisions {
     const isGivenUp = this.#failingMs !== undefined && monoMs - this.#failingMs >= this.#limits.hookFailingMs;
     if (attempt !== 'taken' && attempt !== 'refused' && !isGivenUp) return undefined;
     const { file } = this;
-    const post = file.open!;
-    const key = alarmKey(subjectOf(post.about));
-    const begun = begunWith(post);
+    const key = this.#openKey!;
+    const begun = begunWith(file.open!);
     if (begun === undefined) file.told.delete(key);
     else file.told.set(key, { ...begun, posted: timeText(nowMs) });
     file.open = undefined;
@@ -166,10 +165,9 @@ export class Decisions {
   #dropOpen(changes: readonly Change[]): void {
     const { open } = this.file;
     if (open === undefined || this.#mayHave) return;
-    const key = alarmKey(subjectOf(open.about));
     const { on } = open.alarm;
-    if (changes.some((one) => one.key === key && one.on === on && one.now?.severity === begunWith(open)?.severity))
-      return;
+    const [key, begun] = [this.#openKey, begunWith(open)];
+    if (changes.some((one) => one.key === key && one.on === on && one.now?.severity === begun?.severity)) return;
     this.file.open = undefined;
     this.isChanged = true;
   }
@@ -186,10 +184,15 @@ export class Decisions {
   }
 
   #count(): void {
-    const { open } = this.file;
-    const key = open && alarmKey(subjectOf(open.about));
+    const key = this.#openKey;
     const isAmong = key === undefined || this.#ready.some((one) => one.key === key);
     this.waiting = this.#ready.length + (isAmong ? 0 : 1);
+  }
+
+  /** The key that the open post is about; undefined without one. */
+  get #openKey(): string | undefined {
+    const { open } = this.file;
+    return open && alarmKey(subjectOf(open.about));
   }
 
   get #wanting() {

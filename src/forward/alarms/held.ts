@@ -9,7 +9,6 @@
 
 import type { Limits } from '../../config/limits.ts';
 import type { AlarmKind } from '../settings.ts';
-
 import type { Change } from './difference.ts';
 
 /** A key whose alarm is another one than the hook has heard of. Times are of the monotonic clock. */

@@ -266,24 +266,18 @@ async function readFacts(
   const saved = cursor.kind === 'lost' ? null : (value?.seq ?? 0);
   const seq = saved === null ? null : (letters?.namedAfter(saved) ?? saved); // a hub's cursor passes these with the next event
   const hasAll = seq === null || seq >= last_seq;
-  const { state, reason } = readShown(served, name, written, hasAll);
-  const current = state === written?.state ? written : undefined;
-  const lost = state === 'stopped' ? undefined : lostCursor(cursor, disk, name);
+  const shown = shownFacts(served, name, written, hasAll);
+  const lost = shown.state === 'stopped' ? undefined : lostCursor(cursor, disk, name);
   return {
+    ...shown,
     to: written?.to || value?.to || null,
     kind: value === undefined ? written?.kind : value.kind, // the state file can be older
-    state,
-    why: current?.why ?? null,
-    reason: [reason ?? [], lost ?? []].flat().join('; ') || null,
-    since: written?.since ?? null,
-    next_try: current?.next_try ?? null,
+    reason: [shown.reason ?? [], lost ?? []].flat().join('; ') || null,
     seq,
     oldest: hasAll ? undefined : await readOldest(disk, seq, last_seq, limits),
     letters,
     unnamed: value === undefined ? 0 : unnamedBefore(await readFirstSeq(disk), seq!),
     alarms: undefined,
-    last_success: written?.last_success ?? null,
-    last_error: written?.last_error ?? null,
   };
 }
 
@@ -292,21 +286,9 @@ function alarmFacts(
   name: string,
   written: WrittenStatus,
 ): Omit<StatusFacts, 'name' | 'deployment' | 'last_seq'> {
-  const { state, reason } = readShown(served, name, written, true);
-  const current = state === written.state ? written : undefined;
-  const { to, since, alarms = null, alarms_waiting = null, alarms_left_out = null, last_success, last_error } = written;
-  return {
-    ...WITHOUT_CURSOR,
-    to,
-    state,
-    why: current?.why ?? null,
-    reason,
-    since,
-    next_try: current?.next_try ?? null,
-    alarms: { alarms, alarms_waiting, alarms_left_out },
-    last_success,
-    last_error,
-  };
+  const { to, alarms = null, alarms_waiting = null, alarms_left_out = null } = written;
+  const shown = shownFacts(served, name, written, true);
+  return { ...WITHOUT_CURSOR, ...shown, to, alarms: { alarms, alarms_waiting, alarms_left_out } };
 }
 
 /** Whether the state is that of a hook with `on`. */
@@ -329,8 +311,28 @@ function lostCursor(cursor: CursorState, disk: ReadableDisk, name: string): stri
   return `${cursor.reason}; unless it can be asked, ${commandText(disk, `forward from ${name} --seq N`)}`;
 }
 
-/** @param hasAll whether it is not behind. The state file is written at intervals, so it can say idle while events are sent */
-function readShown(
+/** @param hasAll whether it is not behind @returns what a status takes from the state file, and from the service */
+function shownFacts(
+  served: Served,
+  name: string,
+  written: WrittenStatus | undefined,
+  hasAll: boolean,
+): Pick<StatusFacts, 'state' | 'why' | 'reason' | 'since' | 'next_try' | 'last_success' | 'last_error'> {
+  const { state, reason } = shownState(served, name, written, hasAll);
+  const current = state === written?.state ? written : undefined;
+  return {
+    state,
+    why: current?.why ?? null,
+    reason,
+    since: written?.since ?? null,
+    next_try: current?.next_try ?? null,
+    last_success: written?.last_success ?? null,
+    last_error: written?.last_error ?? null,
+  };
+}
+
+/** The state file is written at intervals, so it can say idle while events are sent. */
+function shownState(
   served: Served,
   name: string,
   written: WrittenStatus | undefined,

@@ -22,7 +22,7 @@ interface Check extends Latest {
   readonly check_name: string;
   readonly passed: boolean;
   readonly severity: string;
-  /** Whether the last result without a partition, or that of any partition, is a failure. */
+  /** Whether the latest result without a partition is a failure, or the latest one of any partition. */
   readonly failing: boolean;
   readonly failing_severity?: string;
   /** Since when it is so, and for how many results in a row; absent if that is unknown. */
