@@ -1,6 +1,6 @@
 /**
- * What a hub has of other journals, and which lines of a request it records. An event has one name, that of the line which was reported,
- * whatever way it comes. The decision follows from the names alone, so that each event is recorded once: a request can be repeated, cut
+ * The lines of other journals that a hub has, and which lines of a request it records. The name of an event is the line in which it was
+ * first recorded, over any path. The decision follows from the names alone, so that each event is recorded once: a request can be repeated, cut
  * or overtaken by another one, and a journal can send its events by two ways, or in a circle.
  */
 
