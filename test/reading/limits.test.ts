@@ -89,6 +89,11 @@ test('a reading whose client has gone closes its file while that client reads no
         return false; // it is closed
       }
     }).length;
+  // Until then a file of the journal is open, for longer than two samples on a busy machine.
+  await eventually(
+    'the state of the assets is read',
+    async () => (await service.get('/assets?limit=1')).status === 200,
+  );
   let before = -1;
   await eventually('the state of the assets is written', async () => {
     const last = before;
