@@ -310,10 +310,15 @@ class Life implements Watcher {
     if (this.broken === undefined) this.#oracle.checkAtRest();
     if (this.broken !== undefined) return;
     let isAnswered = false;
-    void Promise.all([askServices(this.#machines, this.#oracle, world.nowMs, true), this.#askAlarmed()]).then(() => {
+    // In an event of its own, so that what the services begin for it belongs to no other process.
+    const ask = async () => {
+      await Promise.all([askServices(this.#machines, this.#oracle, world.nowMs, true), this.#askAlarmed()]);
       isAnswered = true;
-    });
-    await world.run(() => isAnswered);
+    };
+    world.plan(0, 'the oracle looks at last', () => void ask(), null);
+    const lateMs = world.nowMs + REST_MS;
+    await world.run(() => isAnswered || world.nowMs > lateMs);
+    if (!isAnswered) this.#oracle.breaks('a service does not answer what monitoring asks');
   }
 
   /** At rest a hook with `on` believes what holds. */
