@@ -319,6 +319,8 @@ export interface CommonMembers {
   readonly origin?: readonly [source: string, seq: number];
   /** In a forwarded event: the line in the journal that sent it. */
   readonly from?: readonly [source: string, seq: number];
+  /** The name of the token of its report, with `"recordTokens": true` in the deployments file. */
+  readonly by?: string;
   /** In a forwarded event: the `time` of the line that was reported. */
   readonly recorded?: string;
   /** Checksum of the line, chained to the line before it: eight hexadecimal digits. */

@@ -63,7 +63,10 @@ export class Checker {
   known(entry: JsonObject, path: string, names: readonly string[]): void {
     for (const name of Object.keys(entry)) {
       if (names.includes(name)) continue;
-      this.refuse(`${path}.${name}`, `is not known here; there are ${names.join(', ')}${didYouMean(name, names)}`);
+      this.refuse(
+        path === '' ? name : `${path}.${name}`,
+        `is not known here; there are ${names.join(', ')}${didYouMean(name, names)}`,
+      );
     }
   }
 

@@ -1,6 +1,6 @@
 /** Hosted mode: reads and watches the deployments file, which lists the deployments and the tokens of each. */
 
-import { type Checker, type JsonObject, readJsonFile } from '../config/json-file.ts';
+import { type Checker, isObject, type JsonObject, readJsonFile } from '../config/json-file.ts';
 import type { Limits } from '../config/limits.ts';
 import { deploymentName } from '../config/names.ts';
 import type { Invalid } from '../config/options.ts';
@@ -13,7 +13,7 @@ import { type Deployments, NOT_AFTER, readNotAfter, sha256, type Token } from '.
 /**
  * Reads a deployments file:
  *
- *     {"deployments": [{"name": "prod", "tokens": [
+ *     {"recordTokens": true, "deployments": [{"name": "prod", "tokens": [
  *       {"name": "ci", "sha256": "<64 hex digits>", "notAfter": "2027-01-31", "may": ["report", "read"]}]}]}
  *
  * Without `may`, a token may report and forward, and not read.
@@ -25,10 +25,13 @@ export function readDeployments(
   system: Platform = platform,
 ): { readonly kind: 'valid'; readonly value: Deployments } | Invalid {
   return readJsonFile(text, (file, checker) => {
-    const tokensOf = readEntries(file, checker, system);
+    if (isObject(file)) checker.known(file, '', ['deployments', 'recordTokens']);
+    const { recordTokens = false } = isObject(file) ? file : {};
+    if (typeof recordTokens !== 'boolean') checker.refuse('recordTokens', 'must be true or false');
+    const tokensOf = readEntries(file, checker, { system, isRecorded: recordTokens === true });
     let tokensMax = 0;
     for (const { length } of tokensOf.values()) tokensMax = Math.max(tokensMax, length);
-    return { tokensOf, tokensMax };
+    return { tokensOf, tokensMax, recordTokens: recordTokens === true };
   });
 }
 
@@ -36,11 +39,19 @@ export function readDeployments(
 const TAKEN: ReadonlySet<string> = new Set(['livez', 'readyz', 'server_info', 'metrics']);
 /** Names that Windows keeps for devices, whatever their case. */
 const DEVICE = /^(con|prn|aux|nul|com\d|lpt\d)$/i;
+/** A name that is recorded: a line has it without escapes. */
+const RECORDED_NAME = /^[^"\\\p{Cc}\p{Cs}\p{Zl}\p{Zp}]{1,100}$/u;
 const DIGEST = /^[0-9a-fA-F]{64}$/;
 /** What a token without `may` may do. */
 const ALL_BUT_READ: readonly Right[] = ['report', 'forward'];
 
-function readEntries(file: unknown, checker: Checker, system: Platform): Map<string, readonly Token[]> {
+interface Rules {
+  readonly system: Platform;
+  /** Whether the names of tokens are recorded. */
+  readonly isRecorded: boolean;
+}
+
+function readEntries(file: unknown, checker: Checker, { system, isRecorded }: Rules): Map<string, readonly Token[]> {
   const tokensOf = new Map<string, readonly Token[]>();
   /** Names by their folders. */
   const folders = new Map<string, string>();
@@ -64,13 +75,13 @@ function readEntries(file: unknown, checker: Checker, system: Platform): Map<str
       );
     } else {
       folders.set(folderOf(name), name);
-      tokensOf.set(name, readTokens(entry, path, checker));
+      tokensOf.set(name, readTokens(entry, path, checker, isRecorded));
     }
   }
   return tokensOf;
 }
 
-function readTokens(deployment: JsonObject, path: string, checker: Checker): Token[] {
+function readTokens(deployment: JsonObject, path: string, checker: Checker, isRecorded: boolean): Token[] {
   return checker.entries(deployment, path, 'tokens', 0).map(([at, entry]) => {
     checker.known(entry, at, ['name', 'sha256', 'notAfter', 'may']);
     const {
@@ -79,8 +90,8 @@ function readTokens(deployment: JsonObject, path: string, checker: Checker): Tok
       notAfter,
       may,
     } = entry as { [Name in 'name' | 'sha256' | 'notAfter' | 'may']?: unknown };
-    if (typeof name !== 'string' || name === '')
-      checker.refuse(`${at}.name`, 'must be a text that names the client of the token');
+    const wrongName = problemWithName(name, isRecorded);
+    if (wrongName !== undefined) checker.refuse(`${at}.name`, wrongName);
     if (typeof digest !== 'string' || !DIGEST.test(digest)) {
       checker.refuse(
         `${at}.sha256`,
@@ -109,6 +120,12 @@ function readTokens(deployment: JsonObject, path: string, checker: Checker): Tok
       may: areRights(may) ? may : ALL_BUT_READ,
     };
   });
+}
+
+function problemWithName(name: unknown, isRecorded: boolean): string | undefined {
+  if (typeof name !== 'string' || name === '') return 'must be a text that names the client of the token';
+  if (!isRecorded || RECORDED_NAME.test(name)) return undefined;
+  return 'is recorded, so it must have at most 100 characters and no ", \\ or control character; or leave out recordTokens';
 }
 
 function areRights(value: unknown): value is Right[] {

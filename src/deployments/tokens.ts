@@ -13,6 +13,8 @@ export interface Deployments {
   readonly tokensOf: ReadonlyMap<string, readonly Token[]>;
   /** The greatest number of tokens of any deployment. Every check makes this many comparisons, so its time reveals nothing. */
   readonly tokensMax: number;
+  /** Whether each line has the name of the token of its report. */
+  readonly recordTokens?: boolean;
 }
 
 /** One token of a deployment. The token itself is stored nowhere. */
@@ -37,7 +39,7 @@ export interface Token {
  *   deployment is unknown
  */
 export function findToken(
-  { tokensOf, tokensMax }: Deployments,
+  { tokensOf, tokensMax }: Pick<Deployments, 'tokensOf' | 'tokensMax'>,
   name: string,
   token: string | undefined,
   nowMs: number,

@@ -75,12 +75,21 @@ export function forwardedEvent(
   const { source, seq, recorded, first } = origin;
   const middle = first === undefined ? slot : `,"origin":["${first[0]}",${first[1]}]${slot}`;
   const end = `,"from":["${source}",${seq}],"recorded":"${recorded}"`;
-  const at = middle === '' ? encoded.length : slotStart(encoded);
-  const members =
-    typeof encoded === 'string'
-      ? Buffer.from(encoded.slice(0, at) + middle + encoded.slice(at) + end)
-      : Buffer.concat([encoded.subarray(0, at), Buffer.from(middle), encoded.subarray(at), Buffer.from(end)]);
-  return { type, encoded: members, idempotencyKey, origin };
+  return { type, encoded: withSlot(encoded, middle, end), idempotencyKey, origin };
+}
+
+/**
+ * @param by a name that needs no escape
+ * @returns an event that was reported here, with the name of the token of its report; a forwarded event as it is
+ */
+export function reportedBy(event: Event, by: string): Event {
+  return event.origin === undefined ? { ...event, encoded: withSlot(event.encoded, `,"by":"${by}"`) } : event;
+}
+
+function withSlot(encoded: string | Buffer, slot: string, end = ''): Buffer {
+  const at = slot === '' ? encoded.length : slotStart(encoded);
+  if (typeof encoded === 'string') return Buffer.from(encoded.slice(0, at) + slot + encoded.slice(at) + end);
+  return Buffer.concat([encoded.subarray(0, at), Buffer.from(slot), encoded.subarray(at), Buffer.from(end)]);
 }
 
 /** No text before the metadata has an unescaped quote, so that the first of these members is not part of a text. */

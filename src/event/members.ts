@@ -17,8 +17,11 @@ import {
 import { refuseJson } from './json-parser.ts';
 import { allParameters, endpoints } from './parameters.ts';
 
+/** The members in the slot of a line (`journal/line/slot.ts`) that this version writes. */
+export const slotNames = ['origin', 'by'] as const;
+
 /** Members of a journal line that are ignored in an item of a batch. */
-export const ignoredMembers = ['seq', 'id', 'time', 'origin', 'from', 'recorded', 'crc'] as const;
+export const ignoredMembers = ['seq', 'id', 'time', ...slotNames, 'from', 'recorded', 'crc'] as const;
 
 /** A hash table of names with linear probing: most names are found at their first slot. */
 class NameTable {

@@ -31,6 +31,8 @@ export interface Filter extends Bounds {
   readonly idempotencyKey?: string | undefined;
   /** The id of its line, which is the same in each journal that it is forwarded to. */
   readonly id?: string | undefined;
+  /** The name of the token of its report. */
+  readonly reportedBy?: string | undefined;
   readonly source?: SourceFilter | undefined;
   /** A text in what was reported, see `text-filter.ts`. */
   readonly contains?: TextFilter | undefined;
@@ -72,6 +74,7 @@ export type SearchKind =
   | 'key start'
   | 'type'
   | 'text'
+  | 'token name'
   | 'source'
   | 'contained text'
   | 'boolean'
@@ -216,6 +219,14 @@ export const searches = {
     option: 'id',
     what: 'only the event with this id',
     matches: ({ id }, value) => id === value,
+  },
+  reportedBy: {
+    kind: 'token name',
+    line: 'by',
+    query: 'reported_by',
+    option: 'reportedBy',
+    what: 'only events reported with the token of this name',
+    matches: ({ by }, value) => by === value,
   },
   source: {
     kind: 'source',

@@ -6,6 +6,7 @@ import { watchDeployments } from '../deployments/file.ts';
 import { DeploymentJournals } from '../deployments/journals.ts';
 import { OpenReadings } from '../deployments/open-readings.ts';
 import { reportTokenEnds, sha256, tokenCounter, tokenTest } from '../deployments/tokens.ts';
+import { reportedBy } from '../event/encoded.ts';
 import { refused } from '../event/record-result.ts';
 import type { Recorder } from '../http/message.ts';
 import { type Disk, isFull } from '../journal/disk.ts';
@@ -71,7 +72,8 @@ export async function recordForDeployments(
     findRecorder: (head, incoming, needs) => {
       const deployment = authenticate(head, incoming, needs);
       const { trouble } = folder;
-      return trouble === undefined ? hosted.journalOf(deployment) : refuseAll(deployment, trouble);
+      const journal = trouble === undefined ? hosted.journalOf(deployment) : refuseAll(deployment, trouble);
+      return file.current.recordTokens ? namingToken(journal, incoming.tokenName!) : journal;
     },
     findReadable: (head, incoming) => {
       const deployment = authenticate(head, incoming, 'read');
@@ -142,6 +144,20 @@ function refuseAll(deployment: string, reason: string): Recorder {
     begin: () => {},
     append: (_events, done) => done(refused(reason)),
     refusal: () => reason,
+  };
+}
+
+/** @returns a recorder that writes the name of the token into the lines of reports */
+function namingToken(journal: Recorder, name: string): Recorder {
+  return {
+    deployment: journal.deployment,
+    begin: () => journal.begin(),
+    refusal: (bytes) => journal.refusal(bytes),
+    append: (events, ...rest) =>
+      journal.append(
+        events.map((event) => reportedBy(event, name)),
+        ...rest,
+      ),
   };
 }
 

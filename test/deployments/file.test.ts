@@ -67,6 +67,25 @@ test('each deployment accepts each of its own tokens, until the day on which the
   for (const name of ['', 'Prod', 'prod ', '__proto__', '../prod']) assert.equal(may(name, first.token), false, name);
 });
 
+test('with recordTokens the name of a token has no ", no \\, no control character and at most 100 characters', () => {
+  const naming = (name: string, recordTokens: unknown = true) =>
+    readDeployments(JSON.stringify({ recordTokens, deployments: [{ name: 'prod', tokens: [entry({ name })] }] }));
+  const isGood = (...given: Parameters<typeof naming>) => naming(...given).kind === 'valid';
+  for (const name of ['a"', 'a\\', '\u0000', '\n', '\u007f', '\u0085', '\u2028', '\u2029', '\ud800', 'a'.repeat(101)]) {
+    assert.deepEqual([isGood(name), isGood(name, false)], [false, true], name);
+  }
+  for (const name of ['a', 'night load', 'büro', '😀'.repeat(100)]) assert.ok(isGood(name), name);
+  assert.match(
+    JSON.stringify(naming('"')),
+    /line 1: deployments\[0\]\.tokens\[0\]\.name is recorded, so it must have at most 100 characters and/,
+  );
+  for (const wrong of [null, 1, 'true']) assert.ok(!isGood('a', wrong));
+  assert.match(
+    JSON.stringify(readDeployments('{"recordToken": true, "deployments": []}')),
+    /recordToken is not known here; .*did you mean recordTokens\?/,
+  );
+});
+
 test('a token may report and forward unless its entry limits it; with two entries either can have the right', () => {
   const mayOf = (...tokens: object[]) =>
     good(fileOf(...tokens))

@@ -27,7 +27,7 @@ export interface Batch {
 
 const ITEMS_MAX = 10_000;
 /** The members of a journal line besides the event. */
-const POSITION = ['seq', 'id', 'time', 'origin', 'from', 'recorded', 'crc'];
+const POSITION = ['seq', 'id', 'time', 'origin', 'by', 'from', 'recorded', 'crc'];
 
 /**
  * @param requestKey the idempotency key of the whole request

@@ -258,7 +258,7 @@ function formsBy(by: By, isHosted: boolean, source: SourceColumn): Forms<Line> {
     ],
     header: [
       ...['seq', 'time', 'type', 'asset_key', 'partition', 'check_name', 'passed', 'severity', 'data_version'],
-      ...['description', 'metadata', 'id', 'event_time', 'idempotency_key', 'source', 'from', 'recorded'],
+      ...['description', 'metadata', 'id', 'event_time', 'idempotency_key', 'source', 'from', 'recorded', 'by'],
     ],
     record: ({ event, metadata }) => [
       event.seq,
@@ -278,6 +278,7 @@ function formsBy(by: By, isHosted: boolean, source: SourceColumn): Forms<Line> {
       source.nameOf(deviceOf(event)),
       event.from && JSON.stringify(event.from),
       event.recorded,
+      event.by,
     ],
     json: bytesOf,
   };
@@ -304,9 +305,9 @@ function outcomeOf({ type, passed, severity }: Recorded): string {
   return passed ? 'check passed' : `FAILED (${severity})`;
 }
 
-function detailsOf({ check_name, tags, description }: Recorded, metadata: string | undefined): string {
+function detailsOf({ check_name, tags, description, by }: Recorded, metadata: string | undefined): string {
   const version = tags && `version ${tags.data_version}`;
-  return [check_name, version, description, metadata].filter((word) => word !== undefined).join('  ');
+  return [check_name, version, description, by && `by ${by}`, metadata].filter((word) => word !== undefined).join('  ');
 }
 
 const NEWLINE = Buffer.from('\n');

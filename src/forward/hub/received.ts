@@ -12,7 +12,7 @@ import { readEventTime } from '../../event/event-time.ts';
 import { ItemError, readItemText } from '../../event/item.ts';
 import { type JsonBytes, LINE_FEED } from '../../event/json-bytes.ts';
 import type { LineName } from '../../event/line-name.ts';
-import type { Members } from '../../event/members.ts';
+import { type Members, slotNames } from '../../event/members.ts';
 import { objectSchema, orNull, type Schema, TEXT } from '../../event/schema.ts';
 import { loggedOf, type ReadItem } from '../../http/batch.ts';
 import { quotingRefusal, Refusal, shown, shownJson } from '../../http/message.ts';
@@ -22,7 +22,7 @@ import type { RouteDescription } from '../../http/router.ts';
 import { checkLine, crcBefore, type LineCheck } from '../../journal/line/chain.ts';
 import { metadataStart, readWritten, type WrittenLine } from '../../journal/line/members.ts';
 import type { ChainPosition } from '../../journal/line/record.ts';
-import { ORIGIN, ORIGIN_MEMBER, originIn, slotMember } from '../../journal/line/slot.ts';
+import { BY, BY_MEMBER, ORIGIN, ORIGIN_MEMBER, originIn, slotMember } from '../../journal/line/slot.ts';
 import { ID_FORM } from '../../journal/line/uuid.ts';
 import type { SeqRange } from '../position.ts';
 import { type Era, isId } from '../source.ts';
@@ -327,8 +327,11 @@ function readLine(json: JsonBytes, start: number, end: number, readItem: ReadIte
 
 /** Takes out the members that a slot can have, so that the others are refused like those of a report. */
 function takeSlot(members: Members): string {
-  const origin = members.get('origin');
-  let slot = origin === undefined ? '' : `,"origin":${origin.text}`;
+  let slot = '';
+  for (const name of slotNames) {
+    const value = members.get(name);
+    if (value !== undefined) slot += `,"${name}":${value.text}`;
+  }
   for (const [name, { text }] of members.others ?? []) {
     const member = slotMember(name, text);
     if (member === undefined) continue;
@@ -339,9 +342,14 @@ function takeSlot(members: Members): string {
   return slot;
 }
 
-/** @param slot its texts have no quotes. @throws ItemError if it has another `origin` than one name of a line, or `from` is none */
+/**
+ * @param slot its texts have no quotes
+ * @throws ItemError if it has another `origin` than one name of a line, or `from` is none, or another `by` than one text
+ */
 function readSlot(slot: string, from: LineName | undefined): Slot {
   const others = slot.replace(ORIGIN, '');
+  if (others.replace(BY, '').includes(BY_MEMBER))
+    throw new ItemError('its by is not one name of a token, such as "ci"');
   const name = slot === '' ? from : (originIn(slot) ?? from);
   const isLine = name === undefined || (Number.isSafeInteger(name[1]) && name[1] > 0);
   if (isLine && !others.includes(ORIGIN_MEMBER)) return { name, slot: others };

@@ -74,7 +74,7 @@ interface Unreadable {
 }
 
 /**
- * Compares two events in their recorded form: `1.0` and `1.00` in the metadata make two events.
+ * Compares two events in their recorded form: `1.0` and `1.00` in the metadata make two events, two tokens do not.
  * @returns the name of the first member that differs, such as `metadata`; undefined if they are the same event
  */
 export function findDifferingMember(a: LineMembers, b: LineMembers): string | undefined {
@@ -82,7 +82,7 @@ export function findDifferingMember(a: LineMembers, b: LineMembers): string | un
   const [one, other] = [packMembers(a), packMembers(b)];
   if (one.equals(other)) return undefined;
   const [left, right] = [readLineMembers(one), readLineMembers(other)];
-  return [...left.keys(), ...right.keys()].find((name) => left.get(name) !== right.get(name));
+  return [...left.keys(), ...right.keys()].find((name) => name !== 'by' && left.get(name) !== right.get(name));
 }
 
 /** A line to read, and the event to compare it with. */

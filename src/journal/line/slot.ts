@@ -5,14 +5,14 @@
  */
 
 import type { LineName } from '../../event/line-name.ts';
-import { knownNames } from '../../event/members.ts';
+import { knownNames, slotNames } from '../../event/members.ts';
 import { ID_FORM } from './uuid.ts';
 
 /** A character of a text without escapes. */
 export const PLAIN = '[^"\\\\\u0000-\u001f]';
 
 /** The names of all other members. */
-const NAMES = knownNames.names.filter((name) => name !== 'origin');
+const NAMES = knownNames.names.filter((name) => !(slotNames as readonly string[]).includes(name));
 const ATOM = `(?:"${PLAIN}*"|(?:0|-?[1-9][0-9]{0,15}))`;
 const NAME = `(?!(?:${NAMES.join('|')})")${PLAIN}+`;
 const VALUE = `(?:${ATOM}|\\[(?:${ATOM}(?:,${ATOM})*)?\\])`;
@@ -24,6 +24,9 @@ export const SLOT = `(?:,"${NAME}":${VALUE})*`;
 export const ORIGIN_MEMBER = ',"origin":';
 /** The member `origin`. The texts of a slot have no quotes, so that it is no part of one. */
 export const ORIGIN = new RegExp(`,"origin":\\["(${ID_FORM})",([1-9][0-9]{0,15})\\]`);
+/** The member `by`, and its begin. */
+export const BY = new RegExp(`,"by":"${PLAIN}{1,100}"`, 'u');
+export const BY_MEMBER = ',"by":';
 const AT = new RegExp(SLOT, 'y');
 const MEMBER = new RegExp(`^,"${NAME}":${VALUE}$`);
 

@@ -21,7 +21,7 @@ export function traceOf(filter: Filter): Buffer | undefined {
 /** The beginning of any source. */
 const ANY = '["';
 /** The kinds of values that many events share. */
-const COMMON: readonly SearchKind[] = ['type', 'severity', 'boolean', 'source'];
+const COMMON: readonly SearchKind[] = ['type', 'severity', 'boolean', 'token name', 'source'];
 
 /** @returns the JSON text of the value of a filter, or the beginning of the text if a longer one may match as well */
 function textOf(kind: SearchKind, value: Filter[keyof Filter]): string {

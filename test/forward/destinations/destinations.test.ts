@@ -259,7 +259,12 @@ test('lines with members that version 0.3 does not know go to a hub that says it
     origin: { id: ID, source: idOf(50), seq: 1, recorded: '2020-01-01T00:00:00.000Z', first: name },
     slot,
   });
-  const through = [first(undefined), first([idOf(51), 3]), first(undefined, ',"site":"north"')];
+  const through = [
+    first(undefined),
+    first([idOf(51), 3]),
+    first(undefined, ',"site":"north"'),
+    first(undefined, ',"by":"ci"'),
+  ];
   let origins: unknown;
   const { url, got } = await startScripted(t, (one) =>
     one.method === 'GET' ? [200, JSON.stringify({ seq: 0, id: null, origins })] : tookAll(one),
@@ -278,7 +283,7 @@ test('lines with members that version 0.3 does not know go to a hub that says it
     origins = said;
     await destination.ask!(NEVER);
     assert.deepEqual(await send([orders, first(undefined)]), ['recorded', 2], `${said}`);
-    assert.deepEqual(await send(through), ['recorded', said === true ? 3 : 1], `${said}`);
+    assert.deepEqual(await send(through), ['recorded', said === true ? 4 : 1], `${said}`);
     for (const one of through.slice(1)) assert.deepEqual(await send([one]), said === true ? ['recorded', 1] : [older]);
   }
   origins = false;

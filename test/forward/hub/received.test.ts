@@ -47,6 +47,9 @@ const badMembers: readonly (readonly [what: string, members: string | Buffer, wh
   ['an origin before the first line', `${GOOD},"origin":["${ID}",0]`, /its origin is not/],
   ['an origin whose seq is no number', `${GOOD},"origin":["${ID}",9007199254740992]`, /its origin is not/],
   ['two origins', `${GOOD},"origin":["${ID}",1],"site":1,"origin":["${ID}",2]`, /its origin is not/],
+  ...['7', 'null', '""', '"a\\""', `"${'a'.repeat(101)}"`, '"a","by":"b"', '["a"]'].map(
+    (by): (typeof badMembers)[number] => [`by ${by}`, `${GOOD},"by":${by}`, /its by is not one name of a token/],
+  ),
   ['an origin that is null', `${GOOD},"origin":null`, /its origin is not/],
   ['no type', without('type'), /its "type" is missing/],
   ['another type', GOOD.replace('AssetObservation', 'AssetThing'), /its "type" is "AssetThing"/],
@@ -202,6 +205,7 @@ const edgeMembers = [
   `${OBSERVATION},"from":["${SOURCE}",7]`,
   `${OBSERVATION},"origin":["${SOURCE}",7],"from":["${SOURCE}",7],"recorded":"1999-12-31T23:59:59.999Z"`,
   `${OBSERVATION},"site":"north","origin":["${SOURCE}",7],"hops":["a",1],"metadata":{"origin":["x",1]}`,
+  ...['ci', 'é', ''].map((by) => `${OBSERVATION},"origin":["${SOURCE}",7],"by":"${by}","site":1,"metadata":{"by":"x"}`),
   `${OBSERVATION},"site":"é","metadata":{"a":1}`,
   `${OBSERVATION},"site":"north","event_time":"2026-02-20T00:00:00Z"`,
   `${OBSERVATION},"site":"north","idempotency_key":"k"`,

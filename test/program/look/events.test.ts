@@ -141,14 +141,14 @@ test('CSV follows RFC 4180, keeps digits, and contains no formula', async (t) =>
   assert.equal(code, 0);
   const ids = [...journalText(journal(t)).matchAll(/"id":"/g)].length;
   assert.equal(ids, 5);
-  const lines = stdout.replaceAll(/,[0-9a-f-]{36}(?=,,,,,\r\n)/g, ',ID').split('\r\n');
+  const lines = stdout.replaceAll(/,[0-9a-f-]{36}(?=,,,,,,\r\n)/g, ',ID').split('\r\n');
   assert.deepEqual(lines, [
-    'seq,time,type,asset_key,partition,check_name,passed,severity,data_version,description,metadata,id,event_time,idempotency_key,source,from,recorded',
-    '1,2026-11-16T15:00:00.000Z,AssetMaterialization,warehouse/orders,2026-11-20,,,,v1,nightly,"{""rows"":12345678901234567890,""took_s"":1.50}",ID,,,,,',
-    '2,2026-11-17T15:00:00.000Z,AssetCheckEvaluation,warehouse/orders,,no_nulls,false,WARN,,,"{""nulls"":3}",ID,,,,,',
-    '3,2026-11-18T15:00:00.000Z,AssetObservation,"[""warehouse"",""a/b""]",,,,,v2,,,ID,,,,,',
-    '4,2026-11-19T15:00:00.000Z,AssetCheckEvaluation,warehouse/orders,x,fresh,true,ERROR,,,,ID,,,,,',
-    `5,2026-11-20T15:00:00.000Z,AssetMaterialization,warehouses,'=1+1,,,,,"say ""hi"",\nthen go",,ID,,,,,`,
+    'seq,time,type,asset_key,partition,check_name,passed,severity,data_version,description,metadata,id,event_time,idempotency_key,source,from,recorded,by',
+    '1,2026-11-16T15:00:00.000Z,AssetMaterialization,warehouse/orders,2026-11-20,,,,v1,nightly,"{""rows"":12345678901234567890,""took_s"":1.50}",ID,,,,,,',
+    '2,2026-11-17T15:00:00.000Z,AssetCheckEvaluation,warehouse/orders,,no_nulls,false,WARN,,,"{""nulls"":3}",ID,,,,,,',
+    '3,2026-11-18T15:00:00.000Z,AssetObservation,"[""warehouse"",""a/b""]",,,,,v2,,,ID,,,,,,',
+    '4,2026-11-19T15:00:00.000Z,AssetCheckEvaluation,warehouse/orders,x,fresh,true,ERROR,,,,ID,,,,,,',
+    `5,2026-11-20T15:00:00.000Z,AssetMaterialization,warehouses,'=1+1,,,,,"say ""hi"",\nthen go",,ID,,,,,,`,
     '',
   ]);
 });

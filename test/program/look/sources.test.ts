@@ -471,12 +471,12 @@ test('tables and CSV of a hub name the source of each event, those of another jo
     assert.equal(rows[6]?.[3], 'own', 'an event of the hub itself has no source');
     const csv = (await runHere(['events', '--csv', '--data', hub.data])).stdout.trimEnd().split('\r\n');
     assert.deepEqual(csv, (await runHere(['events', '--csv', '--url', hub.url])).stdout.trimEnd().split('\r\n'));
-    assert.ok(csv[0]?.endsWith(',idempotency_key,source,from,recorded'), csv[0]);
+    assert.ok(csv[0]?.endsWith(',idempotency_key,source,from,recorded,by'), csv[0]);
     for (const [index, source] of sources.entries()) {
       const { recorded } = lines[index];
-      assert.ok(csv[index + 1]?.endsWith(`,,,${source},"[""${sourceOf(index + 1)}"",1]",${recorded}`), csv[index + 1]);
+      assert.ok(csv[index + 1]?.endsWith(`,,,${source},"[""${sourceOf(index + 1)}"",1]",${recorded},`), csv[index + 1]);
     }
-    assert.ok(csv[6]?.endsWith(',,,,'), csv[6]);
+    assert.ok(csv[6]?.endsWith(',,,,,'), csv[6]);
   };
   const assetsOf = async () => {
     const rows = await show('assets', '--table');

@@ -154,7 +154,7 @@ export const batches = ({ BATCH, TARGET, head, reportTo, batch: send }: Forms): 
       'A line of the journal is an item, and the members of its position are ignored': send(
         itemOf(
           'first',
-          ',"seq":"x","id":[],"time":{},"crc":null,"origin":{},"from":0,"recorded":false,"tags":{"data_version":"v"}',
+          ',"seq":"x","id":[],"time":{},"crc":null,"origin":{},"by":7,"from":0,"recorded":false,"tags":{"data_version":"v"}',
         ),
       ),
       'An item of 128 levels': send(itemOf('first', `,"metadata":{"a":${'['.repeat(126)}${']'.repeat(126)}}`)),

@@ -34,6 +34,7 @@ CREATE TABLE IF NOT EXISTS assets.events
   event_time Nullable(DateTime64(9, 'UTC')),  -- when it happened, as the client said: from 1677 to 2262
   idempotency_key Nullable(String),
   origin String DEFAULT '',                 -- of an event that came through hubs: ["<first source>",<seq there>], if that is not "from"
+  by String DEFAULT '',                     -- the name of the token of its report, with "recordTokens"
   "from" String,                            -- of an event that came through a hub: ["<source at the hub>",<seq there>]
   recorded Nullable(DateTime64(3, 'UTC')),  -- when the first source recorded it
   -- A start and each failure ask for the last event of a source. This reads a row of each part in place of the table.
@@ -58,6 +59,7 @@ const VIEW = `,
 
 -- For a table of version 0.3 or before.
 ALTER TABLE assets.events ADD COLUMN IF NOT EXISTS origin String DEFAULT '' AFTER idempotency_key;
+ALTER TABLE assets.events ADD COLUMN IF NOT EXISTS by String DEFAULT '' AFTER origin;
 
 -- The last state of each asset. It needs no FINAL: a row that is there twice changes nothing in it.
 CREATE VIEW IF NOT EXISTS assets.latest AS

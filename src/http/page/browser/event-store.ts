@@ -14,6 +14,7 @@ export interface Shown {
   readonly passed?: boolean;
   readonly severity?: string;
   readonly description?: string;
+  readonly by?: string;
   /** Of an event of another journal, as in a line. */
   readonly origin?: LineName;
   readonly from?: LineName;

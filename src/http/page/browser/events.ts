@@ -351,10 +351,12 @@ export class EventsView implements View {
   }
 
   #cells(event: EventLine): Node[] {
-    const { time, asset_key, partition = '', check_name, tags, description } = event.shown;
+    const { time, asset_key, partition = '', check_name, tags, description, by } = event.shown;
     const source = deviceOf(event.shown) ?? '';
     const version = tags?.data_version === undefined ? undefined : `version ${tags.data_version}`;
-    const says = [check_name, version, description, preview(event.line)].filter((one) => one !== undefined);
+    const says = [check_name, version, description, by && `by ${by}`, preview(event.line)].filter(
+      (one) => one !== undefined,
+    );
     return [
       cell('seq', String(event.seq)),
       cell('time', shortTime(time)),
