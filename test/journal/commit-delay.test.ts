@@ -50,7 +50,7 @@ test('reports of one pause share one write and one sync, and get their replies a
   assert.deepEqual(await recorded(disk), replies);
 });
 
-test('a report that arrives while a batch is written has a pause of its own', async (t) => {
+test('a report that arrives during the write of a batch has a pause of its own', async (t) => {
   const { disk, report, replies, tick } = await openDelayed(t);
   const release = hold(disk, 'sync');
   void report('a');
@@ -100,7 +100,7 @@ for (const [what, end] of Object.entries(endings)) {
   });
 }
 
-test('without a delay, also from one moment on, no report waits', async (t) => {
+test('without a delay, also if it is turned off later, no report waits', async (t) => {
   let delayMs = DELAY_MS;
   const { journal, report, replies } = await openDelayed(t, { commitDelayMs: () => delayMs });
   void report('a');
@@ -112,7 +112,7 @@ test('without a delay, also from one moment on, no report waits', async (t) => {
   assert.deepEqual(replies, ['a', 'b']);
 });
 
-test('reports that wait for the journal to open wait no longer than their pause', async (t) => {
+test('reports that wait for the journal to open wait no longer than the commit delay', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const disk = new SimulatedDisk();
   const created = createJournal(disk, { commitDelayMs: () => DELAY_MS, openWaitMs: 60_000 });
@@ -147,7 +147,7 @@ test('a failed sync refuses the reports in the next pause at once, and is report
   assert.deepEqual([failures.length, journal.queueBytes], [1, 0]);
 });
 
-test('a lost lock refuses the reports in a pause, writes nothing, and is reported once', async (t) => {
+test('when the lock is lost the reports in a pause are refused and not written, and it is reported once', async (t) => {
   const { disk, journal, report, replies, failures, tick } = await openDelayed(t);
   for (const name of ['a', 'b']) void report(name);
   await settle();

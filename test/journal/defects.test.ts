@@ -13,7 +13,7 @@ import { eventually } from '../support/tools.ts';
 
 const DEFECT = 'the service found a defect of its own; send the report again when the service is back';
 
-test('lines that do not continue the journal are not written, and the journal fails', async () => {
+test('lines that would not continue the journal are not written, and the journal fails', async () => {
   for (const broken of ['"type":"x\ny"', '"type":"x"\n{"seq":2,"id":"']) {
     const { journal, disk, report, failures } = await openSimulated();
     assert.equal(await report('first'), undefined);
@@ -29,7 +29,7 @@ test('lines that do not continue the journal are not written, and the journal fa
   }
 });
 
-test('keys in memory that are not those of the lines end the journal, in tests alone', async () => {
+test('in tests, keys in memory that differ from those of the lines end the journal', async () => {
   const keyed = (key: string) => ({ ...described(key), idempotencyKey: key });
   let calls = 0;
   const hashKey = (text: string) => {
@@ -59,7 +59,7 @@ test('keys in memory that are not those of the lines end the journal, in tests a
   }
 });
 
-test('keys of a sidecar that are not those of the lines end the journal that loads them, in tests alone', async () => {
+test('in tests, a sidecar with other keys than its lines ends the journal that loads it', async () => {
   const { journal, append, disk } = await openSimulated({ keyMemory: new KeyMemory(10), segmentBytes: 1 });
   for (const key of ['a', 'b']) await append({ ...described(key), idempotencyKey: key });
   await journal.close();

@@ -25,7 +25,7 @@ const disks: Readonly<Record<string, (t: TestContext) => Disk>> = {
 const withCode = (code: string) => (error: NodeJS.ErrnoException) => error.code === code;
 
 for (const [kind, makeDisk] of Object.entries(disks)) {
-  test(`${kind}: a file of another folder is copied into a new one`, async (t) => {
+  test(`${kind}: a file of another folder is copied into a new file`, async (t) => {
     const [disk, other] = [makeDisk(t), makeDisk(t)];
     for (const each of [disk, other]) await each.prepare();
     await writeFile(other, 'x', [Buffer.from('hello')]);

@@ -31,7 +31,7 @@ test('a failed write is truncated and refused, and the next one is recorded with
   }
 });
 
-test('a recovered disk is noticed without a report', async () => {
+test('the end of a disk failure is noticed without a report', async () => {
   const { disk, report, journal } = await openSimulated();
   disk.fault = (call) => (call === 'write' ? systemError('ENOSPC') : undefined);
   await report('lost');
@@ -106,7 +106,7 @@ test('a new file that cannot be created is refused and tried again; an unsynced 
   assert.equal(failures.length, 1);
 });
 
-test('a disk that does not answer is reported, further reports are refused, and waiting reports are still recorded', async () => {
+test('a disk that does not answer is reported, new reports are refused, and waiting ones are still recorded', async () => {
   const { disk, report, journal, notices } = await openSimulated({ limits: { ...quickLimits, diskAnswerMs: 50 } });
   const release = hold(disk, 'sync');
   const first = report('a');
@@ -132,7 +132,7 @@ test('a stop succeeds although its marker cannot be written', async () => {
   assert.match(notices.at(-1) ?? '', /the stop could not be noted/);
 });
 
-test('a journal that another program removes, replaces, moves or truncates is noticed before the next 200 [journal-8]', async (t) => {
+test('a segment that another program removes, replaces, moves or truncates is noticed before the next 200 [journal-8]', async (t) => {
   const attacks: Record<string, (path: string) => void> = {
     removes: (path) => rmSync(path),
     replaces: (path) => {
@@ -219,7 +219,7 @@ test('without the lock no file is created and no clean stop is marked, since ano
   assert.match(notices.at(-1) ?? '', /the stop could not be noted.*the lock file was removed/);
 });
 
-test('an idle journal fails when it is abandoned; a batch that is being written checks by itself', async () => {
+test('an idle journal fails when its lock is lost, and a batch in progress checks the lock itself', async () => {
   const error = new Error('the lock file was removed');
   const idle = await openJournal(new SimulatedDisk());
   idle.journal.abandon(error);

@@ -76,7 +76,7 @@ async function fill({ report }: TestJournal): Promise<{ reason: string; count: n
   throw new Error('nothing was refused');
 }
 
-test('at the limit of retention, a held back file stays, and reports are refused until it may be removed [hooks-1]', async () => {
+test('at the limit of retention a segment that is held back stays, and reports are refused until it may go [hooks-1]', async () => {
   const disk = new SimulatedDisk();
   const calls = new Calls();
   calls.fromSeq = 4;
@@ -108,7 +108,7 @@ test('at the limit of retention, a held back file stays, and reports are refused
   assert.deepEqual((await verify(disk)).findings, []);
 });
 
-test('events that a repair gave up at the end of the journal do not hold back earlier files [hooks-6]', async () => {
+test('events that a repair marked as lost at the end of the journal do not hold back earlier segments [hooks-6]', async () => {
   const lost = goneName({ first: 3, last: 4 }, 'lost');
   const disk = diskWith({ [FIRST]: segment(1, 2), [lost]: Buffer.alloc(0), [segmentName(5)]: Buffer.alloc(0) });
   const calls = new Calls();
@@ -121,7 +121,7 @@ test('events that a repair gave up at the end of the journal do not hold back ea
   assert.deepEqual((await verify(disk)).findings, []);
 });
 
-test('the refusal ends soon after space is free again', async () => {
+test('reports are accepted again soon after space is free', async () => {
   const disk = new SimulatedDisk();
   const calls = new Calls();
   calls.fromSeq = 1;
@@ -135,7 +135,7 @@ test('the refusal ends soon after space is free again', async () => {
   await opened.journal.close();
 });
 
-test('no file is removed before the hook resolves; if it rejects, no file is removed before a later call resolves [hooks-3]', async () => {
+test('no segment is removed before the hook resolves, and after it rejects none before a later call resolves [hooks-3]', async () => {
   const disk = new SimulatedDisk();
   const calls = new Calls();
   const removing = gate();
@@ -169,7 +169,7 @@ test('no file is removed before the hook resolves; if it rejects, no file is rem
   assert.deepEqual((await verify(disk)).findings, []);
 });
 
-test('each follower hears a fact before the next one, whatever another one throws, and a Defect ends the batch', () => {
+test('every follower is notified even if another one throws, and a Defect ends the batch', () => {
   const log: string[] = [];
   const notices: string[] = [];
   const follower = (name: string, error?: Error): Follower => {
@@ -206,7 +206,7 @@ test('each follower hears a fact before the next one, whatever another one throw
   }
 });
 
-test('files go only after all followers have resolved, one after the other, and a clean stop is marked after them', async () => {
+test('segments are removed one by one after all followers have resolved, and a clean stop is marked after them', async () => {
   const disk = new SimulatedDisk();
   const calls = new Calls();
   let isMarkedBefore: boolean | undefined;
@@ -228,7 +228,7 @@ test('files go only after all followers have resolved, one after the other, and 
 });
 
 for (const what of ['once', 'power'] as const) {
-  test(`${what === 'once' ? 'a failure' : 'a power cut'} at any call: held back files stay, and the others are removed only after the hook`, async () => {
+  test(`${what === 'once' ? 'a failure' : 'a power cut'} at any call: segments that are held back stay, and others are removed only after the hook`, async () => {
     for (const trial of eachCall(what)) {
       const disk = new SimulatedDisk();
       const calls = new Calls();

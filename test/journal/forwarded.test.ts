@@ -38,7 +38,7 @@ async function read(disk: Disk): Promise<Line[]> {
   return lines;
 }
 
-test('a forwarded line has the id and the time of its first recorder, even in one batch with own lines', async (t) => {
+test('a forwarded line keeps the id and the time of its first recorder, also in a batch with own lines', async (t) => {
   const disk = openDisk(newFolder(t));
   const journal = await open(disk);
   const together = [
@@ -63,7 +63,7 @@ test('a forwarded line has the id and the time of its first recorder, even in on
 
 for (const segmentBytes of [1_000_000, 1]) {
   const where = segmentBytes === 1 ? 'in sidecars' : 'in the last file';
-  test(`the idempotency key of a forwarded event is recorded and not looked up, ${where} [forwarded-2]`, async (t) => {
+  test(`the idempotency key of a forwarded event is recorded but not looked up, ${where} [forwarded-2]`, async (t) => {
     const disk = openDisk(newFolder(t));
     const ok = { kind: 'recorded' };
     const before = await open(disk, segmentBytes);
@@ -101,7 +101,7 @@ for (const segmentBytes of [1_000_000, 1]) {
   });
 }
 
-test('an event is found by its origin and by its sender, and not by what its metadata says', async (t) => {
+test('a filter finds an event by its origin and its sender, and not by its metadata', async (t) => {
   const disk = openDisk(newFolder(t));
   const journal = await open(disk);
   const [device, site, other] = [1, 2, 3].map(idOf) as [string, string, string];

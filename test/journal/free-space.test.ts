@@ -79,7 +79,7 @@ test('a file system that reports no free space is no trouble, and is reported on
   assert.match(logged[0] ?? '', /"warn".*the file system reports no free space/);
 });
 
-test('an idle service looks at the free space rarely; a write, and a shortage while it lasts, make the next looks soon', async () => {
+test('the free space is checked rarely when idle, and soon after a write and during a shortage', async () => {
   const disk = new SimulatedDisk();
   const enough = { freeBytes: 80, usableBytes: 80, totalBytes: 1000 };
   let checks = 0;

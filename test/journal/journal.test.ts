@@ -70,7 +70,7 @@ test('nothing is acknowledged before the sync that covers it has returned', asyn
   await journal.close();
 });
 
-test('events that arrive during a sync form one batch, with one write and one sync', async () => {
+test('events that arrive during a sync are recorded as one batch, with one write and one sync', async () => {
   const { disk, report } = await openSimulated();
   const release = hold(disk, 'sync');
   const first = report('0');
@@ -88,7 +88,7 @@ test('events that arrive during a sync form one batch, with one write and one sy
   );
 });
 
-test('no write of several lines has more than batchBytesMax bytes, whatever the characters [journal-11]', async () => {
+test('no write of several lines exceeds batchBytesMax, whatever the characters [journal-11]', async () => {
   const batchBytesMax = 20_000;
   for (const text of ['x', 'é', '\u2028', '😀']) {
     const { disk, report, journal } = await openSimulated({ limits: { ...quickLimits, batchBytesMax } });
@@ -110,7 +110,7 @@ test('no write of several lines has more than batchBytesMax bytes, whatever the 
   }
 });
 
-test('a follower hears that the journal is open, and of each batch after its sync, and never before', async () => {
+test('a follower is notified when the journal is open and after the sync of each batch, never before', async () => {
   const disk = new SimulatedDisk();
   const calls: number[] = [];
   const { report } = await openJournal(disk, { followers: [nextSeqsTo(calls)] });

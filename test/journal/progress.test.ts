@@ -21,7 +21,7 @@ function polled(t: TestContext, folder: string): { progress: Progress; clock: { 
   return { progress: pollProgress(folder, limits, poll), clock };
 }
 
-test('a folder that changes is read at the next poll, and one that does not ever more rarely, but always again [progress-1]', async (t) => {
+test('a folder that changed is read at the next poll, and an unchanged one ever more rarely, but always again [progress-1]', async (t) => {
   const folder = newFolder(t);
   const never = new AbortController().signal;
   writeFileSync(join(folder, segmentName(1)), 'a line\n');
@@ -56,7 +56,7 @@ test('a folder that changes is read at the next poll, and one that does not ever
   }
 });
 
-test('a folder that cannot be looked at, or has no journal yet, is read at each poll', async (t) => {
+test('a folder that cannot be watched, or has no journal yet, is read at each poll', async (t) => {
   const folder = join(newFolder(t), 'later');
   const never = new AbortController().signal;
   const { progress, clock } = polled(t, folder);
@@ -70,7 +70,7 @@ test('a folder that cannot be looked at, or has no journal yet, is read at each 
   }
 });
 
-test('an abort ends the wait', async (t) => {
+test('an abort ends the wait for changes', async (t) => {
   const folder = newFolder(t);
   writeFileSync(join(folder, segmentName(1)), '');
   const ending = new AbortController();

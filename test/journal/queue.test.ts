@@ -8,7 +8,7 @@ import { eventually } from '../support/tools.ts';
 import { hold } from '../world/gate.ts';
 import { SimulatedDisk } from '../world/simulated-disk.ts';
 
-test('reports beyond the bound of the queue are refused at once, and waiting reports are recorded [journal-12]', async () => {
+test('reports beyond the limit of the queue are refused at once, and waiting reports are recorded [journal-12]', async () => {
   const { disk, report } = await openSimulated({ limits: { ...quickLimits, queueBytesMax: 10_000 } });
   const release = hold(disk, 'sync');
   const first = report('first');

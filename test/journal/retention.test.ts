@@ -64,7 +64,7 @@ async function retain(disk: SimulatedDisk, limit: Retain): Promise<Ran> {
   };
 }
 
-test('the oldest files beyond any limit are removed, but never the newest [program-retention-1]', async () => {
+test('the oldest segments beyond any limit are removed, and never the newest [program-retention-1]', async () => {
   const all = [1, 11, 21, 31];
   const table: readonly (readonly [limit: Retain, stay: readonly number[], why?: string])[] = [
     [{}, all],
@@ -103,7 +103,7 @@ test('the oldest files beyond any limit are removed, but never the newest [progr
   }
 });
 
-test('a file with one event within the age limit stays, and so do all later files', async () => {
+test('a segment with one event within the age limit stays, and so do all later segments', async () => {
   const disk = diskWith({
     [segmentName(1)]: timed(1, Date.now() - 9 * DAY_MS, Date.now() - 9 * DAY_MS, Date.now()),
     [segmentName(4)]: aged(4, 3, 9 * DAY_MS),
@@ -113,7 +113,7 @@ test('a file with one event within the age limit stays, and so do all later file
   assert.deepEqual(journalNames(disk), [1, 4, 7].map(segmentName));
 });
 
-test('a run completes an interrupted removal whatever its limits, but only after the marker is durable [program-retention-3]', async () => {
+test('an interrupted removal is completed under any limits, but only after its marker is durable [program-retention-3]', async () => {
   const disk = diskWith({ ...fourFiles(), [removed(10)]: Buffer.alloc(0), [removed(20)]: Buffer.alloc(0) });
   const { notices } = await retain(disk, { retainDays: 100 });
   assert.deepEqual(journalNames(disk), [removed(20), segmentName(21), segmentName(31)].sort());
@@ -141,7 +141,7 @@ test('one marker remains after several removals, and the markers of lost events 
   assert.equal((await recover(disk, quiet)).chain.seq, 41);
 });
 
-test('a file that is back after a repair called its events lost is removed by the events that it has [program-retention-8]', async () => {
+test('a segment that is back after its events were marked as lost is removed like any other [program-retention-8]', async () => {
   const lost = goneName({ first: 1, last: 20 }, 'lost');
   const disk = diskWith({ ...fourFiles(), [lost]: Buffer.alloc(0) });
   const { notices } = await retain(disk, { retainDays: 1 });
@@ -152,7 +152,7 @@ test('a file that is back after a repair called its events lost is removed by th
   assert.deepEqual(journalNames(disk), [removed(30), lost, segmentName(31)].sort());
 });
 
-test('a marker between the files of a restored backup is about its own events alone [program-retention-7]', async () => {
+test('the marker of a gap in a restored backup covers only its own events [program-retention-7]', async () => {
   const gap = goneName({ first: 11, last: 20 }, 'removed');
   const { [segmentName(11)]: _, ...files } = fourFiles();
   const restored = () => diskWith({ ...files, [gap]: Buffer.alloc(0) });
@@ -198,7 +198,7 @@ async function assertValid(disk: SimulatedDisk, when: string): Promise<void> {
 const ALL_CLOSED: readonly Retain[] = [{ retainDays: 1 }, { keepFree: 2 ** 50 }];
 
 for (const limit of ALL_CLOSED) {
-  test(`a kill or a power cut at any call: the next start succeeds, and the next run completes the removal: ${Object.keys(limit)}`, async () => {
+  test(`a kill or a power cut at any call with ${Object.keys(limit)}: the next start succeeds, and the next run completes the removal`, async () => {
     for (const trial of eachCall('power')) {
       const disk = diskWith(fourFiles());
       await retain(disk, { retainDays: 4 }); // leaves an older marker
@@ -218,7 +218,7 @@ for (const limit of ALL_CLOSED) {
   });
 }
 
-test('a kill or a power cut at any call while the only file is closed and removed loses no other event', async () => {
+test('a kill or a power cut at any call while the only segment is closed and removed loses no other event', async () => {
   for (const trial of eachCall('power')) {
     const disk = diskWith({ [segmentName(1)]: aged(1, 10, 2 * DAY_MS) });
     await trial.run(disk, async () => {
@@ -246,7 +246,7 @@ test('a kill or a power cut at any call while the only file is closed and remove
 });
 
 for (const what of ['once', 'always'] as const) {
-  test(`a call that fails, ${what}, is reported and does no harm [program-retention-2]`, async () => {
+  test(`an error at any call, ${what}, is reported and leaves a valid journal [program-retention-2]`, async () => {
     for (const trial of eachCall(what)) {
       const disk = diskWith(fourFiles());
       const end = await trial.run(disk, () => retain(disk, { retainDays: 1 }));
@@ -277,7 +277,7 @@ test('after a failed sync nothing is removed, and no sync is repeated', async ()
   await assertValid(disk.afterPowerCut({ entries: 'none', share: 0, behind: 'nothing' }), 'then a power cut');
 });
 
-test('a folder that cannot be opened for a sync of retention is not a failed sync', async () => {
+test('a folder that cannot be opened for a sync is not a failed sync', async () => {
   const disk = diskWith({ ...fourFiles(), [removed(10)]: Buffer.alloc(0) });
   const error = Object.assign(systemError('EMFILE'), { syscall: 'open' });
   disk.fault = (call) => (call === 'syncFolder' && disk.count('remove') > 0 ? error : undefined);
@@ -287,7 +287,7 @@ test('a folder that cannot be opened for a sync of retention is not a failed syn
   await retention.stop();
 });
 
-test('a failed sync of retention fails the journal: while it is idle, after the current batch, and at a start [program-retention-5]', async () => {
+test('a failed sync of retention fails the journal: when idle, after the batch, and at a start [program-retention-5]', async () => {
   const retained = { retainDays: 1, retainBytes: undefined };
   for (const isWriting of [false, true]) {
     const disk = diskWith(fourFiles());
@@ -351,7 +351,7 @@ test('nothing is written after a sync of retention failed during a rotation', as
   assert.deepEqual([disk.count('write'), failures.map(String)], [writes, ["Error: EIO: simulated, 'file'"]]);
 });
 
-test('a file that cannot be removed does not prevent the removal of others, and is tried again', async () => {
+test('a segment that cannot be removed does not keep the others, and is tried again', async () => {
   const disk = diskWith(fourFiles());
   disk.fault = (call, name) => (call === 'remove' && name === segmentName(11) ? systemError('EPERM') : undefined);
   const { notices, retention } = await retain(disk, { retainDays: 1 });
@@ -364,7 +364,7 @@ test('a file that cannot be removed does not prevent the removal of others, and 
   assert.deepEqual(journalNames(disk), [removed(30), segmentName(31)].sort());
 });
 
-test('a file that becomes too old is removed without a rotation', async (t) => {
+test('a segment that becomes too old is removed without a rotation', async (t) => {
   const files = { [segmentName(1)]: aged(1, 3, DAY_MS - 600_000), [segmentName(4)]: aged(4, 3, 0) };
   const disk = diskWith(files);
   const limits = { ...standardLimits, retainCheckMs: 20 };
@@ -380,7 +380,7 @@ test('a file that becomes too old is removed without a rotation', async (t) => {
   await retention.stop();
 });
 
-test('with an age limit the newest file is closed when its first event is a tenth of it old, and later removed like any other', async () => {
+test('with an age limit the newest segment is closed when its first event has a tenth of that age, and later removed', async () => {
   const days = (...ages: readonly number[]) => timed(1, ...ages.map((age) => Date.now() - age * DAY_MS));
   const rows: readonly (readonly [retainDays: number | undefined, newest: Buffer, files: readonly string[]])[] = [
     [undefined, days(400, 400), [segmentName(1)]],
@@ -406,7 +406,7 @@ test('with an age limit the newest file is closed when its first event is a tent
   }
 });
 
-test('a report that waits while its journal opens is recorded after the newest file is closed, and removed events are gone', async () => {
+test('a report that waits for the journal to open is recorded in a new segment, and old events are removed', async () => {
   const disk = diskWith({ [segmentName(1)]: aged(1, 3, 11 * DAY_MS) });
   disk.fault = (call) => (call === 'read' || call === 'list' ? settled(20) : undefined); // batches are faster than retention
   const { journal, report } = createJournal(disk, { retain: { retainDays: 10 }, openWaitMs: 1_000_000 });
@@ -418,7 +418,7 @@ test('a report that waits while its journal opens is recorded after the newest f
   await journal.close();
 });
 
-test('the newest file of an idle journal is closed by the clock, and stays while its journal stops or refuses reports', async (t) => {
+test('the newest segment of an idle journal is closed by the clock, but not while the journal stops or refuses reports', async (t) => {
   const limits = { ...standardLimits, retainCheckMs: 20, probeMs: 20 };
   const opened = async () => {
     const disk = diskWith({ [segmentName(1)]: aged(1, 3, 0.09 * DAY_MS) });
@@ -478,7 +478,7 @@ test('verify starts again if retention removes the file that it is about to read
   await assert.rejects(verify(restored), { code: 'ENOENT' }, 'the marker is for events after the missing file');
 });
 
-test('a repair does not report events as lost that retention removed', async () => {
+test('a repair does not mark events as lost that retention removed', async () => {
   const lines = makeLines(10, { seq: 21, crc: 0 });
   const files = {
     [segmentName(21)]: flip(lines.bytes, 60),

@@ -123,7 +123,7 @@ test('a failed sync refuses a report and all that joined it', async () => {
   assert.equal((await append(event('k'))).kind, 'refused');
 });
 
-test('each of several events is new, known or a conflict, and one conflict leaves all unrecorded [journal-idempotency-8]', async () => {
+test('each event of a report is new, known or a conflict, and one conflict refuses all of them [journal-idempotency-8]', async () => {
   const { disk, append } = await openNew();
   assert.deepEqual(await append(event('a'), event(undefined), event('b')), RECORDED);
   assert.deepEqual(await append(event('c'), event('b'), event(undefined), event('a')), {
@@ -168,7 +168,7 @@ test('conflicts can be left out: the other events are recorded, and the key stil
   assert.deepEqual(recordedKeys(disk), ['a', 'b', undefined, 'c', 'd']);
 });
 
-test('the events of a report can join several reports, and are answered after the last of these', async () => {
+test('the events of a report can join several earlier reports, and are answered after the last of these', async () => {
   const { disk, append } = await openNew({ limits: { ...quickLimits, batchBytesMax: 1 } });
   const answers: string[] = [];
   const note = (name: string) => (result: RecordResult) => answers.push(`${name} ${JSON.stringify(result)}`);
@@ -187,7 +187,7 @@ test('the events of a report can join several reports, and are answered after th
   assert.deepEqual(recordedKeys(disk), ['a', 'b', 'c']);
 });
 
-test('no report is lost to colliding hashes, and no race of lookups records a key twice [journal-idempotency-5]', async () => {
+test('colliding hashes lose no report, and parallel lookups record no key twice [journal-idempotency-5]', async () => {
   const { disk, append } = await openNew({ hashKey: (text) => ({ text, high: 1, low: 1 }), segmentBytes: 700 });
   const keys = Array.from({ length: 12 }, (_, index) => `k${index % 6}`);
   for (let round = 0; round < 3; round += 1) {
@@ -200,7 +200,7 @@ test('no report is lost to colliding hashes, and no race of lookups records a ke
   assert.deepEqual(sorted, ['k0', 'k1', 'k2', 'k3', 'k4', 'k5', 'x', 'x2', 'y', 'y2']);
 });
 
-test('a report without a key is queued at once and in order, while lines are read for a report with a key', async () => {
+test('a report without a key is queued at once and in order while another report looks up its key', async () => {
   const { disk, append } = await openNew();
   await append(event('k', 'first'));
   const release = hold(disk, 'read');
@@ -220,7 +220,7 @@ test('a report without a key is queued at once and in order, while lines are rea
   assert.deepEqual(descriptions, ['first', '1', '2', '3']);
 });
 
-test('keyReadsMax reports read lines at a time, waiting reports count, and a disk that does not answer is a 503 [journal-idempotency-6]', async () => {
+test('keyReadsMax reports look up lines at a time, waiting ones count, and a silent disk is a 503 [journal-idempotency-6]', async () => {
   const { disk, append, journal } = await openNew({ limits: { ...quickLimits, diskAnswerMs: 300, keyReadsMax: 2 } });
   for (const key of ['a', 'b', 'c', 'd']) await append(event(key));
   disk.calls.length = 0;
@@ -243,7 +243,7 @@ test('keyReadsMax reports read lines at a time, waiting reports count, and a dis
   assert.deepEqual(recordedKeys(disk), ['a', 'b', 'c', 'd']);
 });
 
-test('a stop finishes the pending lookups, and records the events that they queue', async () => {
+test('a stop finishes pending lookups, and records their events', async () => {
   const { disk, append, journal } = await openNew({ hashKey: (text) => ({ text, high: 1, low: 1 }) });
   await append(event('a'));
   const fresh = append(event('b'));
@@ -329,7 +329,7 @@ test('keys are known after rotations and restarts, with and without sidecars [jo
   assert.deepEqual(recordedKeys(disk), keys);
 });
 
-test('a journal that is closed while it opens writes nothing and holds no key once it has opened [journal-idempotency-15]', async () => {
+test('a journal that is closed while it opens writes nothing, and holds no keys afterwards [journal-idempotency-15]', async () => {
   const disk = new SimulatedDisk();
   const { append, journal } = await open(disk, SMALL);
   for (let count = 0; count < 20; count += 1) await append(event(count < 10 ? `k${count}` : undefined));
@@ -347,7 +347,7 @@ test('a journal that is closed while it opens writes nothing and holds no key on
   assert.deepEqual(sidecars(), written);
 });
 
-test('a start that remembers more keys than the last run reads the files whose sidecars are incomplete', async () => {
+test('a start that remembers more keys than the last run reads the segments whose sidecars are incomplete', async () => {
   const disk = new SimulatedDisk();
   const first = await open(disk, { ...SMALL, keyMemory: new KeyMemory(2) });
   const keys = Array.from({ length: 20 }, (_, index) => `k${index}`);
@@ -383,7 +383,7 @@ test('without sidecars a start reads a limited number of bytes, and logs how far
   await second.journal.close();
 });
 
-test('a closed file that cannot be read is read again before reports with keys are answered, up to three times', async () => {
+test('a closed segment that cannot be read is tried up to three times before reports with keys are answered', async () => {
   for (const failures of [2, 3]) {
     const disk = new SimulatedDisk();
     const first = await open(disk, SMALL);
@@ -412,7 +412,7 @@ test('a closed file that cannot be read is read again before reports with keys a
   }
 });
 
-test('the keys of good lines in a damaged closed file are known, and no sidecar is written for the file', async () => {
+test('the good lines of a damaged segment give their keys, and no sidecar is written for it', async () => {
   const disk = new SimulatedDisk();
   const first = await open(disk, SMALL);
   const keys = Array.from({ length: 12 }, (_, index) => `k${index}`);

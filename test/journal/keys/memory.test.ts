@@ -19,7 +19,7 @@ function addMany(memory: KeyMemory, table: KeyTable, count: number, seconds = 10
   for (let seq = next; seq < next + count; seq += 1) memory.add(table, hashKey(`${seq}`), { seq, offset: 0 }, seconds);
 }
 
-test('a start fills the share of a journal, whatever other journals hold', () => {
+test('at a start each journal loads its share of the keys, whatever other journals hold', () => {
   const memory = new KeyMemory(4);
   const [a, b] = [memory.open('a'), memory.open('b')];
   addMany(memory, a, 4, 200);
@@ -35,7 +35,7 @@ test('a start fills the share of a journal, whatever other journals hold', () =>
   assert.equal(memory.held, 0, 'a closed table is ignored');
 });
 
-test('the window is the shortest window of a journal that has forgotten keys', () => {
+test('the reported window is the shortest one of the journals that have forgotten keys', () => {
   const memory = new KeyMemory(4);
   const [slow, fast] = [memory.open('slow'), memory.open('fast')];
   addMany(memory, slow, 1, 100);
@@ -68,7 +68,7 @@ class Model {
   }
 }
 
-test('at most keysMax keys are held, and the journal with the most forgets its oldest, as in a search through all [idempotency-memory-1]', () => {
+test('at most keysMax keys are held, and the journal with the most keys forgets its oldest one [idempotency-memory-1]', () => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 12 }), fc.array(change, { maxLength: 200 }), (keysMax, changes) => {
       const memory = new KeyMemory(keysMax);
@@ -96,7 +96,7 @@ test('at most keysMax keys are held, and the journal with the most forgets its o
   );
 });
 
-test('a restart knows the same keys, in whatever order the journals are opened', () => {
+test('after a restart the same keys are known, in whatever order the journals are opened', () => {
   const orders = fc.shuffledSubarray([0, 1, 2, 3], { minLength: 4 });
   const adds = fc.array(fc.nat(3), { maxLength: 100 });
   fc.assert(

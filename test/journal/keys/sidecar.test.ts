@@ -22,7 +22,7 @@ function setUp() {
   return { disk, file: { firstSeq: FIRST_SEQ, bytes: bytes.length, chain }, keys };
 }
 
-test('a sidecar has the keys of its file in order, and whether these are all', async () => {
+test('a sidecar has the keys of its segment in order, and says whether these are all', async () => {
   const { disk, file, keys } = setUp();
   await writeSidecar(disk, file, keys, 10);
   const sidecar = await readSidecar(disk, FIRST_SEQ);
@@ -39,7 +39,7 @@ test('a sidecar has the keys of its file in order, and whether these are all', a
   assert.deepEqual([later?.isComplete, later?.size, later?.at(0).seq], [false, 5, 111]);
 });
 
-test('a sidecar without keys is small, and keys that are forgotten while a sidecar is written are left out', async () => {
+test('a sidecar without keys is small, and keys that are forgotten during its write are left out', async () => {
   const disk = new SimulatedDisk();
   const count = 9_000;
   const { bytes, chain } = makeLines(count);
@@ -63,7 +63,7 @@ test('a sidecar without keys is small, and keys that are forgotten while a sidec
   assert.equal(new Set(Array.from({ length: sidecar?.size ?? 0 }, (_, at) => sidecar?.at(at).seq)).size, sidecar?.size);
 });
 
-test('a sidecar is not used for a file with other lines, another length or another name [idempotency-sidecar-2]', async () => {
+test('a sidecar is not used for a segment with other lines, another length or another name [idempotency-sidecar-2]', async () => {
   const { disk, file, keys } = setUp();
   await writeSidecar(disk, file, keys, 10);
   const bytes = disk.bytes(FILE) as Buffer;

@@ -40,7 +40,7 @@ test('a table uses no memory before its first key, little for few keys, and none
   assert.equal(table.size, 0);
 });
 
-test('a million keys take at most 34 MB, and a table that always loses its oldest key stays as fast', () => {
+test('a million keys take at most 34 MB, and a table that always forgets its oldest key stays as fast', () => {
   const before = arrayBytes();
   const table = new KeyTable();
   for (let seq = 1; seq <= 1_000_000; seq += 1) table.add(spread(seq), { seq, offset: seq }, 0);
@@ -62,7 +62,7 @@ test('a million keys take at most 34 MB, and a table that always loses its oldes
   assert.deepEqual(table.find(spread(2_000_000)), []);
 });
 
-test('keys that a client chose by the bits of their hashes do not slow a table down', () => {
+test('keys whose hashes a client chose do not slow a table down', () => {
   const add = (hashOf: (seq: number) => { high: number; low: number }) => {
     const table = new KeyTable();
     const startedMs = processorMs();
@@ -95,7 +95,7 @@ const change = fc.oneof(
   { weight: 3, arbitrary: fc.record({ kind: fc.constant('remove' as const), count: fc.integer({ min: 1, max: 3 }) }) },
 );
 
-test('a table finds the same lines as a list of its keys, after any changes and with colliding hashes', () => {
+test('a table finds the same lines as a plain list of its keys, after any changes and with colliding hashes', () => {
   fc.assert(
     fc.property(fc.array(change, { maxLength: 400, size: 'max' }), (changes) => {
       const table = new KeyTable();

@@ -86,7 +86,7 @@ test('the crc covers the bytes before it and is seeded with the crc of the previ
   assert.equal(chain.crc, crc);
 });
 
-test('bytes and their crc determine the seed', () => {
+test('the seed of a crc is computed from the bytes and their crc', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 5_000 }), fc.integer({ min: 0, max: 2 ** 32 - 1 }), (bytes, seed) => {
       assert.equal(seedOf(crc32(bytes), bytes.length, crc32(bytes, seed)), seed);
@@ -141,14 +141,14 @@ test('a text that does not start with a seq and end with a crc is no line', () =
   });
 });
 
-test('a line and its crc determine the crc of the line before it', () => {
+test('the crc of the previous line is computed from a line', () => {
   const { bytes } = encodeBatch([encodeMembers(check), encodeMembers(materialization)], START, NOW);
   const [first, second] = linesOf(bytes) as [Buffer, Buffer];
   const chain = chainAfter(first, START);
   assert.equal(crcBefore(second, 0, second.length), chain.crc);
 });
 
-test('a line that is moved after another line changes only its crc', () => {
+test('a line that is moved after another one changes only in its crc', () => {
   const { bytes } = encodeBatch([encodeMembers(check), encodeMembers(materialization)], START, NOW);
   const [first, second] = linesOf(bytes) as [Buffer, Buffer];
   const chain = chainAfter(first, START);
@@ -204,7 +204,7 @@ test('a seq is read exactly up to SEQ_MAX, and a larger number is no seq', () =>
   }
 });
 
-test('a line with the largest seq has the length that is computed before it is encoded', () => {
+test('a line with the largest seq has the length that is computed in advance', () => {
   for (const text of [
     '',
     'x'.repeat(100),
@@ -351,7 +351,7 @@ function reportedBy(event: PlainEvent) {
   } as Reported;
 }
 
-test('every event is read back unchanged, with JSON.parse and member by member, whatever its texts contain', () => {
+test('every event is read back unchanged, by JSON.parse and member by member, whatever its texts contain', () => {
   const scratch = { bytes: Buffer.alloc(0) };
   fc.assert(
     fc.property(fc.array(anyEvent, { minLength: 1, maxLength: 3 }), fc.nat(7), (events, packed) => {
@@ -395,7 +395,7 @@ test('every event is read back unchanged, with JSON.parse and member by member, 
   );
 });
 
-test('each reader passes the slot of a line, also of one that was reported here', () => {
+test('each reader accepts unknown members in the slot of a line, also in a line that was reported here', () => {
   for (const [event, at] of [
     [{ ...materialization, eventTime: '2026-11-20T15:19:45Z' }, ',"metadata"'],
     [check, ',"metadata"'],
@@ -419,7 +419,7 @@ test('each reader passes the slot of a line, also of one that was reported here'
   }
 });
 
-test('the reader of the tests takes only what has the form of a line', () => {
+test('the reader of the tests accepts only the exact form of a line', () => {
   const [first, second] = linesOf(encodeBatch([materialization, check].map(encodeMembers), START, NOW).bytes).map(
     String,
   );
@@ -447,7 +447,7 @@ test('the reader of the tests takes only what has the form of a line', () => {
   assert.throws(() => readLine(second!.replace(',"passed":false', '')), /no line of a journal/);
 });
 
-test('the optional members have a fixed order in the line, and a line without them has its old form', () => {
+test('the optional members have a fixed order, and a line without them has the old form', () => {
   const event: PlainEvent = { type: 'AssetObservation', assetKey: ['a'], metadata: '{}' };
   assert.equal(encodeMembers(event), '"type":"AssetObservation","asset_key":["a"],"metadata":{}');
   const origin = { id: '01a1fb95', source: '0193e0c2', seq: 7, recorded: '2026-11-20T15:19:45.266Z' };

@@ -46,7 +46,9 @@ async function untilClosed(asker: { socket: Socket; text: () => string }): Promi
   return asker.text();
 }
 
-test('a request is answered over the connection that says the state, and its file is removed', { skip }, async (t) => {
+test('a request at the lock is answered over the connection that gave the state, and its file is removed', {
+  skip,
+}, async (t) => {
   const { folder, disk } = await open(t, async (request) => {
     const { ticket, do: what } = JSON.parse(request);
     return JSON.stringify({ done: [what, await takeTicket(disk, ticket), await takeTicket(disk, ticket)] });
@@ -58,7 +60,7 @@ test('a request is answered over the connection that says the state, and its fil
   assert.equal(readdirSync(folder).filter((name) => name.startsWith('.ask-')).length, 0);
 });
 
-test('a ticket is the id of a file of the folder and nothing more', { skip }, async (t) => {
+test('only the id of a file in the folder is accepted as a ticket', { skip }, async (t) => {
   const { disk, folder } = await open(t);
   writeFileSync(join(folder, 'kept'), '');
   for (const ticket of ['', '../kept', 'kept', '0193', 7, null, undefined, ['a']])
@@ -66,14 +68,16 @@ test('a ticket is the id of a file of the folder and nothing more', { skip }, as
   assert.ok(readdirSync(folder).includes('kept'));
 });
 
-test('a client that asks for nothing is disconnected [door-3]', { skip }, async (t) => {
+test('a client of the lock that sends no request is disconnected [door-3]', { skip }, async (t) => {
   const { folder } = await open(t);
   const began = performance.now();
   assert.equal(await untilClosed(await connectTo(t, folder)), STATE);
   assert.ok(performance.now() - began < 5_000);
 });
 
-test('a request may come in parts, and one that is too long or has no end is not carried out', { skip }, async (t) => {
+test('a request may arrive in parts, and one that is too long or has no end is not carried out', {
+  skip,
+}, async (t) => {
   let carriedOut = 0;
   const { folder } = await open(t, async (request) => {
     carriedOut += 1;
@@ -98,7 +102,7 @@ test('a request may come in parts, and one that is too long or has no end is not
   assert.equal(carriedOut, 1);
 });
 
-test('further askers get the state alone while some are answered', { skip }, async (t) => {
+test('clients beyond the limit get only the state while others are answered', { skip }, async (t) => {
   const { open: answer, opened } = gate();
   const { folder } = await open(t, async () => {
     await opened;
@@ -114,7 +118,7 @@ test('further askers get the state alone while some are answered', { skip }, asy
   for (const asker of asking) assert.equal(await untilClosed(asker), `${STATE}done\n`);
 });
 
-test('a request hears that its client has left, and a release waits for it [door-2]', { skip }, async (t) => {
+test('a request is aborted when its client leaves, and a release waits for its end [door-2]', { skip }, async (t) => {
   const ended = gate();
   let asked = 0;
   let left = 0;
@@ -144,7 +148,7 @@ test('a request hears that its client has left, and a release waits for it [door
   await within('the release', HANG_MS, released);
 });
 
-test('what no holder carries out is distinguished', { skip }, async (t) => {
+test('the reasons why no holder carries out a request are distinguished', { skip }, async (t) => {
   const folder = newFolder(t);
   const disk = openDisk(folder);
   const kindOf = async () => (await tell(disk, {}, limits)).kind;
@@ -173,7 +177,7 @@ test('what no holder carries out is distinguished', { skip }, async (t) => {
   assert.deepEqual(readdirSync(folder), []);
 });
 
-test('a service that ends before it has answered is not taken for none', { skip }, async (t) => {
+test('a service that ends before it has answered is not reported as no service', { skip }, async (t) => {
   const folder = newFolder(t);
   let connections = 0;
   const server = createServer((asker) => {

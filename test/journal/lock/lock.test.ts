@@ -69,7 +69,7 @@ test('the lock file of a dead process is removed', { skip: withoutFiles }, async
   await lock.release();
 });
 
-test('a link in the place of a lock is not asked, and not removed', { skip: withoutFiles }, async (t) => {
+test('a link in the place of a lock file is neither connected to nor removed', { skip: withoutFiles }, async (t) => {
   const [folder, elsewhere] = [newFolder(t), newFolder(t)];
   let asked = 0;
   const other = await listenIn(t, elsewhere, 'socket', (asker) => {
@@ -85,7 +85,7 @@ test('a link in the place of a lock is not asked, and not removed', { skip: with
   other.close();
 });
 
-test('a holder reports how far its journal is durable at that moment', async (t) => {
+test('a holder reports up to which seq its journal is durable', async (t) => {
   const folder = newFolder(t);
   assert.deepEqual(await askHolder(folder), { kind: 'unsaid' });
   assert.deepEqual(await askHolder(join(folder, 'nowhere')), { kind: 'unsaid' });
@@ -103,7 +103,7 @@ test('a holder reports how far its journal is durable at that moment', async (t)
   assert.equal(await holderOf(folder), undefined);
 });
 
-test('a holder of an older version and a holder that does not answer are distinguished', {
+test('a holder of an older version and one that does not answer are distinguished', {
   skip: withoutFiles,
 }, async (t) => {
   const folder = newFolder(t);
@@ -118,7 +118,7 @@ test('a holder of an older version and a holder that does not answer are disting
 });
 
 for (const name of ['linux', 'darwin'] as const) {
-  test(`${name}: a folder is locked even if its path is longer than a socket address`, {
+  test(`${name}: a folder is locked although its path is longer than a socket address`, {
     skip: process.platform !== name && (name === 'linux' ? 'needs /proc' : withoutFiles),
   }, async (t) => {
     const folder = join(newFolder(t), 'x'.repeat(100), 'y'.repeat(100));
@@ -197,7 +197,7 @@ async function readAnswer(socket: Socket): Promise<string> {
   return answer;
 }
 
-test('a client that never closes its connection gets an answer, and does not delay the release of the lock', {
+test('a client that keeps its connection open gets its answer, and does not delay the release of the lock', {
   skip: withoutFiles,
 }, async (t) => {
   const folder = newFolder(t);
@@ -208,7 +208,7 @@ test('a client that never closes its connection gets an answer, and does not del
   assert.deepEqual(readdirSync(folder), []);
 });
 
-test('clients that keep their connections use no descriptors of the holder', {
+test('open connections of clients take no descriptors of the holder', {
   skip: process.platform !== 'linux' && 'needs /proc',
 }, async (t) => {
   const folder = newFolder(t);
@@ -226,7 +226,7 @@ test('clients that keep their connections use no descriptors of the holder', {
   );
 });
 
-test('a process that never finishes its start is waited for until a deadline, also while a test has frozen the clock', {
+test('a process that never finishes its start is waited for until a deadline, also with a frozen clock', {
   skip: withoutFiles,
 }, async (t) => {
   const folder = newFolder(t);
@@ -235,7 +235,7 @@ test('a process that never finishes its start is waited for until a deadline, al
   await assert.rejects(within('the deadline', HANG_MS, lockFolder(folder)), /is in use by process 4711; /);
 });
 
-test('a holder that does not answer, or whose answer arrives byte by byte or has no end, keeps its lock', {
+test('a holder with no answer, or an answer that is slow or endless, keeps its lock', {
   skip: withoutFiles,
 }, async (t) => {
   const silent = () => {};

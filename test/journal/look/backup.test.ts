@@ -61,7 +61,7 @@ function leftOf(target: SimulatedDisk, { struck }: Trial): SimulatedDisk[] {
   return [target.afterCrash(), ...remainsOf([0, 0.5, 1]).map((remains) => target.afterPowerCut(remains))];
 }
 
-test('it copies all of a journal, then only what is new [journal-backup-3]', async () => {
+test('a backup copies the whole journal, and the next one only what is new [journal-backup-3]', async () => {
   const [source, target] = [diskWith(files), new SimulatedDisk()];
   const first = await run(source, target);
   assert.deepEqual(first, {
@@ -89,7 +89,7 @@ test('it copies all of a journal, then only what is new [journal-backup-3]', asy
   );
 });
 
-test('beside a writer it copies the durable lines only [journal-backup-4]', async () => {
+test('a backup beside a writer copies only durable lines [journal-backup-4]', async () => {
   const { lines, bytes } = makeLines(9);
   const source = diskWith({ [FIRST]: Buffer.concat([bytes, Buffer.from('{"seq":10,"torn')]) });
   const target = new SimulatedDisk();
@@ -100,7 +100,7 @@ test('beside a writer it copies the durable lines only [journal-backup-4]', asyn
   assert.equal(target.text(FIRST), bytes.toString());
 });
 
-test('a service that starts during the backup of a stopped one decides what is durable [journal-backup-5]', async () => {
+test('a service that starts during a backup decides which lines are durable [journal-backup-5]', async () => {
   const { lines, bytes } = makeLines(5);
   const target = new SimulatedDisk();
   const result = await run(diskWith({ [FIRST]: bytes }), target, { kind: 'unsaid' }, { kind: 'before', seq: 3 });
@@ -109,7 +109,7 @@ test('a service that starts during the backup of a stopped one decides what is d
   assert.deepEqual(target.names(), [FIRST]);
 });
 
-test('the torn end of a crash is left out and reported, and what no crash explains is damage', async () => {
+test('a torn end after a crash is left out and reported, and an end that no crash explains is damage', async () => {
   const whole = segment(1, 3);
   const torn = Buffer.concat([whole, Buffer.from('{"seq":4,"id')]);
   const target = new SimulatedDisk();
@@ -122,7 +122,7 @@ test('the torn end of a crash is left out and reported, and what no crash explai
   assert.equal(target.text(FIRST), whole.toString());
 });
 
-test('damage is reported with file, line and byte, and what is before it is kept [journal-backup-1]', async () => {
+test('damage is reported with file, line and byte, and the events before it are kept [journal-backup-1]', async () => {
   const [one = Buffer.alloc(0), two = Buffer.alloc(0), three = Buffer.alloc(0)] = splitLines(segment(4, 3));
   const damages: [Buffer, RegExp, number][] = [
     [Buffer.concat([one, flip(two, 40), three]), /events-0{19}4\.jsonl, line 2, byte \d+: its crc is/, 4],
@@ -147,14 +147,14 @@ test('damage is reported with file, line and byte, and what is before it is kept
   await assert.rejects(short, /the events 4 to 8 are missing/);
 });
 
-test('lines that a stopped journal has lost since its last clean stop are damage [journal-backup-7]', async () => {
+test('lines that are missing since the last clean stop are damage [journal-backup-7]', async () => {
   const source = diskWith({ [FIRST]: segment(1, 3) });
   const { bytes, chain } = makeLines(4);
   await markCleanStop(source, { file: FIRST, bytes: bytes.length, chain });
   await assert.rejects(run(source, new SimulatedDisk()), /the events 4 to 4 are missing/);
 });
 
-test('a backup of another journal is refused, and not changed [journal-backup-6]', async () => {
+test('a backup of another journal is refused and left unchanged [journal-backup-6]', async () => {
   const others: Record<string, Buffer>[] = [
     { [FIRST]: segment(1, 2) },
     { [FIRST]: segment(1, 9) },
@@ -180,7 +180,7 @@ test('a backup of another journal is refused, and not changed [journal-backup-6]
   await assert.rejects(run(source, kept), /holds the events to 5, and \S+ has those from 4 on in other files/);
 });
 
-test('what retention removed is kept, and what it removed before it was copied is marked and reported [journal-backup-14]', async () => {
+test('events that retention removed stay in the backup, and those never copied are marked and reported [journal-backup-14]', async () => {
   const target = new SimulatedDisk();
   await run(diskWith({ [FIRST]: files[FIRST] as Buffer }), target);
   const later = diskWith({ [REMOVED_3]: Buffer.alloc(0), [FOURTH]: files[FOURTH] as Buffer });
@@ -234,7 +234,7 @@ test('an empty last file is copied only if the backup lacks the event before it'
   }
 });
 
-test('a power cut at any call leaves a journal that the next run completes, without an empty file that is gone', async () => {
+test('a power cut at any call leaves a journal that the next run completes, without stale empty segments', async () => {
   const [empty, REMOVED_6] = [Buffer.alloc(0), goneName({ first: 1, last: 6 }, 'removed')];
   const seventh = segment(7, 2);
   const after = { [REMOVED_6]: empty, [SEVENTH]: seventh, [segmentName(9)]: segment(9, 1) };
@@ -276,7 +276,7 @@ test('a power cut at any call leaves a journal that the next run completes, with
   assert.deepEqual(target.names(), [FIRST]);
 });
 
-test('files that retention removes at any call of the backup are passed over [journal-backup-2]', async () => {
+test('segments that retention removes at any call of the backup are skipped [journal-backup-2]', async () => {
   const withLines: [number, ...Durable[]][] = [[0], [2], [3], [2, { kind: 'before', seq: 9 }]];
   for (const [lines, ...answers] of withLines) {
     for (let number = 1, isRemoved = true; isRemoved; number += 1) {
@@ -310,7 +310,7 @@ test('files that retention removes at any call of the backup are passed over [jo
   await assert.rejects(run(gone, new SimulatedDisk()), /the events 1 to 3 before it are missing/, 'without a marker');
 });
 
-test('of a restored backup with a gap the lost events stay lost, and the removed ones removed', async () => {
+test('a backup of a restored journal with a gap keeps lost events lost, and removed events removed', async () => {
   const [lost, removed] = [goneName({ first: 4, last: 6 }, 'lost'), goneName({ first: 10, last: 12 }, 'removed')];
   const later = { [SEVENTH]: segment(7, 3), [removed]: Buffer.alloc(0), [segmentName(13)]: segment(13, 2) };
   const first = { [FIRST]: segment(1, 3) };
@@ -323,7 +323,7 @@ test('of a restored backup with a gap the lost events stay lost, and the removed
   ]);
 });
 
-test('a disk that fails at any call is an error, and the next run completes the backup, durably [journal-backup-13]', async () => {
+test('an error of the disk at any call fails the backup, and the next run completes it durably [journal-backup-13]', async () => {
   const source = diskWith(files);
   for (const code of ['EIO', 'ENOSPC']) {
     for (const trial of eachCall('once', code)) {
@@ -340,13 +340,13 @@ test('a disk that fails at any call is an error, and the next run completes the 
   }
 });
 
-test('an error of the source is not taken for a removed file', async () => {
+test('an error of the source is not taken for a removed segment', async () => {
   const source = diskWith(files);
   source.fault = (call, name) => (call === 'read' && name === FOURTH ? systemError('EIO', name) : undefined);
   await assert.rejects(run(source, new SimulatedDisk()), { code: 'EIO' });
 });
 
-test('with a journal that is forwarded it copies its id, the marks and the dead letters, and no cursor [journal-backup-8]', async () => {
+test('a backup of a journal that is forwarded has its id, its marks and its dead letters, and no cursor [journal-backup-8]', async () => {
   const [source, target] = [diskWith({ ...files, ...forwarded }), new SimulatedDisk()];
   await run(source, target);
   const all = { ...files, ...carried };
@@ -359,7 +359,7 @@ test('with a journal that is forwarded it copies its id, the marks and the dead 
   assert.deepEqual(filesOf(target), { ...all, '.journal-id': otherId });
 });
 
-test('after a power cut at any call no backup forwards events from the beginning, or counts events that it lacks [journal-backup-9]', async () => {
+test('after a power cut at any call no backup forwards from the beginning or counts missing events [journal-backup-9]', async () => {
   const source = diskWith({ ...files, ...forwarded });
   for (const trial of eachCall('power')) {
     const target = new SimulatedDisk();

@@ -84,7 +84,7 @@ test('a text is found as the page shows it: in either case, with keys, times and
   }
 });
 
-test('each character is found in the cases in which a regular expression that ignores case finds it', () => {
+test('each character is found in the same cases as by a regular expression that ignores case', () => {
   const characters = Array.from({ length: 0xd800 - 0x20 }, (_, at) => String.fromCharCode(at + 0x20));
   for (const character of 'aZkiséßÿµσςǅıİſЖ\u2126\u212aᾳ') {
     const [any, ours] = [new RegExp(character, 'i'), textPattern(character)!];
@@ -97,7 +97,7 @@ test('each character is found in the cases in which a regular expression that ig
   }
 });
 
-test('what the service adds to a line is not searched, wherever the text ends', async () => {
+test('the members that the service adds to a line are not searched', async () => {
   const { bytes, lines } = makeLines(50);
   const disk = diskWith({ [FIRST]: bytes });
   const last = JSON.parse(`${lines[49]}`);
@@ -121,7 +121,7 @@ test('what the service adds to a line is not searched, wherever the text ends', 
   }
 });
 
-test('a text is found wherever a chunk, or a part of one, ends in it', async (t) => {
+test('a text is found across the end of any chunk', async (t) => {
   const folder = newFolder(t);
   const random = randomFrom(5);
   const count = rounds({ long: 700, short: 350 });
@@ -154,7 +154,7 @@ test('a text is found wherever a chunk, or a part of one, ends in it', async (t)
   assert.equal((await find(openDisk(folder), { contains: containing(long) })).seqs.length, all);
 });
 
-test('with other members the line is found by these, and has to contain the text as well', async () => {
+test('with other filters a line has to match these and contain the text', async () => {
   const disk = diskWith({
     [FIRST]: makeLines(30, START, (seq) => ({
       type: seq % 2 === 0 ? 'AssetObservation' : 'AssetMaterialization',
@@ -173,7 +173,7 @@ test('with other members the line is found by these, and has to contain the text
   }
 });
 
-test('no text and no JSON makes a search backtrack more than the text is long [contains-3]', () => {
+test('no text and no JSON makes a search backtrack by more than the length of the text [contains-3]', () => {
   const texts = [
     ...['   ,', '  ,', ' ,', ' ', '"', '",', ',"', ' "', ': ', ' :'],
     ...['\\', '\\ ', '/', '/ ', 'a"', '" UTC', 'a a"'],
@@ -196,7 +196,7 @@ test('no text and no JSON makes a search backtrack more than the text is long [c
   }
 });
 
-test('a text is found by its repetitions where a search for its characters in turn finds it, from an index on', () => {
+test('a text with repetitions is found where a simple search finds it, from any index on', () => {
   const rows: readonly (readonly [text: string, json: string, at: readonly number[]])[] = [
     ['/////x', '["x","","","",""]"\\/","///x', [18, 19]],
     ['aaaaa', 'a aaaaaaa aaaaa', [2, 3, 4, 10]],
@@ -219,7 +219,7 @@ test('a text is found by its repetitions where a search for its characters in tu
   }
 });
 
-test('a text that nearly matches at each position of a long line takes a few steps at each', () => {
+test('a near match at each position of a long line takes a few steps at each', () => {
   const most = limits.searchCharactersMax - 1;
   const cases: readonly (readonly [repeated: string, end: string, json: string])[] = [
     ['/', 'x', '\\/'],

@@ -24,7 +24,7 @@ import { HANG_MS, upTo } from '../../support/tools.ts';
 const failOn = ({ text }: Remark) => assert.fail(text);
 const kindsOf = ({ remarks }: Seen) => remarks.map(({ kind }) => kind);
 
-test('every line is handed over as it is in the file, file after file, and can be kept', async () => {
+test('each line is returned as it is in the file, and can be kept', async () => {
   const files = { [FIRST]: segment(1, 10), [segmentName(11)]: segment(11, 5), [segmentName(16)]: Buffer.alloc(0) };
   const { seqs, texts, remarks } = await readLines(diskWith({ ...files, 'notes.txt': Buffer.from('not ours') }));
   assert.deepEqual(seqs, upTo(15));
@@ -32,7 +32,7 @@ test('every line is handed over as it is in the file, file after file, and can b
   assert.deepEqual(remarks, []);
 });
 
-test('a seq after which to begin, and one to end with, are found without reading the files before and after', async () => {
+test('afterSeq and untilSeq are found without a reading of the segments before and after', async () => {
   const disk = diskWith({
     [FIRST]: segment(1, 10),
     [segmentName(11)]: segment(11, 10),
@@ -47,7 +47,7 @@ test('a seq after which to begin, and one to end with, are found without reading
   assert.deepEqual((await readLines(disk, { afterSeq: 99 })).seqs, []);
 });
 
-test('times choose lines, also if the clock went back; a file that begins and ends outside of them is not read', async () => {
+test('since and until choose lines, also after the clock went back, and segments outside of them are not read', async () => {
   const disk = diskWith({
     [FIRST]: timed(1, '2026-01-01', '2026-01-02'),
     [segmentName(3)]: timed(3, '2026-01-03', '1970-01-01', '2026-02-01'),
@@ -62,7 +62,7 @@ test('times choose lines, also if the clock went back; a file that begins and en
   assert.deepEqual((await readLines(disk, { since: '2026-03-01T00:00:00.000Z' })).seqs, [8, 9]);
 });
 
-test('what is looked for is found in the lines that say it, however it is escaped, and not in metadata', async () => {
+test('a filter finds its value however it is escaped, and not in metadata', async () => {
   const odd = ['a"b\\', 'c\u0085d\u2028', 'e/f', '[x', '😀'];
   const decoy = JSON.stringify({
     asset_key: odd,
@@ -142,7 +142,7 @@ test('what is looked for is found in the lines that say it, however it is escape
   }
 });
 
-test('what is damaged is reported with its position, and lines after it whose crc continues the chain are read', async () => {
+test('damage is reported with its position, and later lines whose crc continues the chain are read', async () => {
   const { bytes, lines } = makeLines(10);
   const at = (line: number) => Buffer.concat(lines.slice(0, line - 1)).length;
   const without = (number: number) => Buffer.concat(lines.filter((_, index) => number !== index + 1));
@@ -225,7 +225,7 @@ test('what is damaged is reported with its position, and lines after it whose cr
   }
 });
 
-test('an end that a crash or a writer explains is noted, and so are events that are known to be gone', async () => {
+test('an end that a crash or a writer explains is a note, and so are events that are known to be removed or lost', async () => {
   const { bytes, lines } = makeLines(5);
   const ends = [bytes.subarray(0, -1), Buffer.concat([bytes, Buffer.alloc(500)]), flip(bytes, bytes.length - 60)];
   for (const [index, end] of ends.entries()) {
@@ -262,7 +262,7 @@ test('an end that a crash or a writer explains is noted, and so are events that 
   );
 });
 
-test('files that vanish while a reader is on its way are reported, and it continues with the files that are left', async () => {
+test('segments that vanish during a reading are reported, and the reading continues with those that are left', async () => {
   for (const marked of [true, false]) {
     const disk = diskWith({
       [FIRST]: segment(1, 3),
@@ -336,7 +336,7 @@ function follow(t: TestContext, folder: string, progress = progressOf(), filter:
   return { seen, stop, until, idle };
 }
 
-test('a follower waits for the folder, for lines to become whole and for files to be begun, and shows each line once [reader-1]', async (t) => {
+test('a follower waits for the folder, for complete lines and for new segments, and shows each line once [reader-1]', async (t) => {
   const folder = join(newFolder(t), 'later');
   const { seen, stop, until } = follow(t, folder);
   const { lines, chain } = makeLines(6);
@@ -357,7 +357,7 @@ test('a follower waits for the folder, for lines to become whole and for files t
   assert.deepEqual([seen.seqs, seen.remarks], [upTo(8), []]);
 });
 
-test('lines that the writer may take back are held back, and shown once when they are durable [reader-3]', async (t) => {
+test('lines that the writer might take back are held back, and shown once when they are durable [reader-3]', async (t) => {
   const folder = newFolder(t);
   const file = join(folder, FIRST);
   const { lines } = makeLines(8);
@@ -394,7 +394,7 @@ test('lines that the writer may take back are held back, and shown once when the
   );
 });
 
-test('without --follow too only durable lines are shown, of closed files all, and all with a note if no process answers', async () => {
+test('without --follow only durable lines are shown, and all lines with a note if no process answers', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 10), [segmentName(11)]: segment(11, 5) });
   for (const seq of [11, 13, 16]) {
     const progress = progressOf(() => ({ kind: 'before', seq }));
@@ -406,7 +406,7 @@ test('without --follow too only durable lines are shown, of closed files all, an
   assert.deepEqual([seqs, remarks.map(({ kind }) => kind)], [upTo(15), ['note']]);
 });
 
-test('what is added after a look for a writer that found none is left for the next look [reader-4]', async () => {
+test('lines added after no writer was found are left for the next reading [reader-4]', async () => {
   const { bytes, lines } = makeLines(4);
   const disk = diskWith({ [FIRST]: Buffer.concat(lines.slice(0, 3)) });
   const durable = (): Durable => {
@@ -416,7 +416,7 @@ test('what is added after a look for a writer that found none is left for the ne
   assert.deepEqual((await readLines(disk, {}, { progress: progressOf(durable) })).seqs, upTo(3));
 });
 
-test('a follower shows lines again that a service truncated and recorded again, and starts again with another journal', async (t) => {
+test('a follower shows lines again that were truncated and recorded again, and starts again with another journal', async (t) => {
   const folder = newFolder(t);
   const file = join(folder, FIRST);
   const { lines } = makeLines(6);
@@ -454,7 +454,7 @@ test('a follower shows lines again that a service truncated and recorded again, 
   assert.ok(seen.remarks.every(({ kind }) => kind === 'note'));
 });
 
-test('a reader that waits gets few new lines from memory, and all others from the file [reader-9]', async (t) => {
+test('a waiting reader gets a few new lines from memory, and all others from the file [reader-9]', async (t) => {
   const folder = newFolder(t);
   const file = join(folder, FIRST);
   const { lines } = makeLines(6);
@@ -502,7 +502,7 @@ test('a reader that waits gets few new lines from memory, and all others from th
   assert.deepEqual((await readLines(openDisk(folder), {}, { progress: own.of(folder) })).seqs, upTo(5));
 });
 
-test('a filter by seq and by key is for one journal: of another one in the folder all seqs are looked at', async (t) => {
+test('a filter by seq is for one journal: of another one in the folder all seqs are read', async (t) => {
   const folder = newFolder(t);
   const file = join(folder, FIRST);
   writeFileSync(file, segment(1, 3));
@@ -514,7 +514,7 @@ test('a filter by seq and by key is for one journal: of another one in the folde
   assert.deepEqual(seen.seqs, [3, 1, 2]);
 });
 
-test('what is recorded while a reader looks is not waited for, nor missed at the end of following', async (t) => {
+test('lines recorded during a reading are not waited for, and not missed when following ends', async (t) => {
   const folder = newFolder(t);
   const file = join(folder, FIRST);
   const { lines } = makeLines(3);
@@ -541,7 +541,7 @@ test('what is recorded while a reader looks is not waited for, nor missed at the
   assert.deepEqual(seqs, upTo(3));
 });
 
-test('a folder in which only a marker shows that there was a journal is damaged, as for verify', async () => {
+test('a folder in which only the marker of removed events is left is damaged, as for verify', async () => {
   const removed = goneName({ first: 1, last: 3 }, 'removed');
   const disk = diskWith({ [removed]: Buffer.alloc(0) });
   const { seqs, remarks } = await readLines(disk);
@@ -551,7 +551,7 @@ test('a folder in which only a marker shows that there was a journal is damaged,
   assert.match(problem, /^all segments are missing: the events from 4 on, if not more$/);
 });
 
-test('a line that is not durable is not shown, though its file counts as closed', async () => {
+test('a line that is not durable is not shown, although its segment counts as closed', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 5), [segmentName(6)]: segment(6, 2) });
   const own = new OwnProgress();
   own.recorded(disk.folder, 8);

@@ -82,7 +82,7 @@ function assertAccounted(disk: SimulatedDisk, next: number): void {
 }
 
 for (const { kind, lines, bytes: all } of samples) {
-  test(`${kind}: a flipped bit anywhere costs the line that it is in, or two if it joins them [repair-1]`, async () => {
+  test(`${kind}: a flipped bit costs only its line, or two lines if it joins them [repair-1]`, async () => {
     const wanted = contentOf(lines);
     const ends = [lines[0]!.length - 1, lines[0]!.length + lines[1]!.length - 1];
     for (let at = 0; at <= ends[1]!; at += rounds({ long: 1, short: 7 })) {
@@ -97,7 +97,7 @@ for (const { kind, lines, bytes: all } of samples) {
     }
   });
 
-  test(`${kind}: whatever is done to a file, every line stays that a reader shows, and the journal can be continued`, async () => {
+  test(`${kind}: after any damage a repair keeps each line that a reader shows, and the journal can be continued`, async () => {
     const wanted = contentOf(lines);
     const random = randomFrom(7);
     for (let round = 0; round < rounds({ long: 750, short: 70 }); round += 1) {
@@ -124,7 +124,7 @@ for (const { kind, lines, bytes: all } of samples) {
   });
 }
 
-test('a file in which a program converted the line ends is kept, and has no good line before they are as they were', async () => {
+test('a file with converted line ends is kept, and has no good line until they are turned back', async () => {
   const converted = Buffer.from(all.toString('latin1').replaceAll('\n', '\r\n'), 'latin1');
   const files = { [FIRST]: converted, [FOLLOWING]: segment(LINES + 1, 2) };
   const disk = diskWith(files);
@@ -140,7 +140,7 @@ test('a file in which a program converted the line ends is kept, and has no good
 
 const junkBetween = Buffer.concat(lines.flatMap((line) => [line, Buffer.from('junk\n')]));
 
-test('long lists are cut, and what is in them is counted', async () => {
+test('long lists of removed ranges are cut, and their sums are of all of them', async () => {
   const disk = diskWith({ [FIRST]: junkBetween });
   const within = { ...limits, repairListMax: 2 };
   const all = (await planRepair(disk, await verify(disk), limits)).files[0]!;
@@ -180,7 +180,7 @@ async function memoryOf(args: readonly string[]): Promise<{ maxRssBytes: number;
   return { maxRssBytes: Number(/^RSS (\d+)$/m.exec(finished.stderr)?.[1]) * 1024, finished };
 }
 
-test('repair takes little memory, whatever the size of a file and of a damaged stretch [repair-4]', async (t) => {
+test('a repair takes little memory, whatever the size of the file and of the damage [repair-4]', async (t) => {
   const data = newFolder(t);
   const path = join(data, FIRST);
   const count = rounds({ long: 150_000, short: 30_000 });
@@ -201,7 +201,7 @@ test('repair takes little memory, whatever the size of a file and of a damaged s
   assert.ok(maxRssBytes - base < 100e6, `${maxRssBytes} bytes, and ${base} to show its help`);
 });
 
-test('a file of which no line is lost comes back byte for byte', async () => {
+test('a file that lost no line is restored byte for byte', async () => {
   const following = { [FOLLOWING]: segment(LINES + 1, 2) };
   const table: Readonly<Record<string, Files>> = {
     'a doubled line': { [FIRST]: Buffer.concat([...lines.slice(0, 3), lines[1]!, ...lines.slice(3)]) },
@@ -218,13 +218,13 @@ test('a file of which no line is lost comes back byte for byte', async () => {
   }
 });
 
-test('an event that is damaged in one file comes from another one that has it too', async () => {
+test('an event that is damaged in one file is taken from another file that has it', async () => {
   const disk = diskWith({ [FIRST]: flip(all, 500), [segmentName(2)]: flip(all, 5) });
   const plan = await repair(disk);
   assert.deepEqual([eventsOf(disk), plan.lost], [contentOf(lines), []]);
 });
 
-test('what a start refuses at the end of the last file keeps every good line before it', async () => {
+test('a repair of an end that a start refuses keeps every good line before it', async () => {
   const ends = [Buffer.alloc(10_000_000), Buffer.alloc(10_000_000, 0xff), makeLines(1, { seq: 20, crc: 1 }).bytes];
   for (const end of ends) {
     const disk = diskWith({ [FIRST]: Buffer.concat([all, end]) });
@@ -235,7 +235,7 @@ test('what a start refuses at the end of the last file keeps every good line bef
   }
 });
 
-test('events of a missing file are said to be lost, and nothing else is touched', async () => {
+test('events of a missing file are marked as lost, and no other file is changed', async () => {
   const files = { [FIRST]: all, [segmentName(20)]: segment(20, 2) };
   const disk = diskWith(files);
   const plan = await repair(disk);
@@ -246,7 +246,7 @@ test('events of a missing file are said to be lost, and nothing else is touched'
   assert.ok(missingFirst.names().includes(goneName({ first: 1, last: 19 }, 'lost')));
 });
 
-test('a journal of which only the marker of retention is left continues after the removed events', async () => {
+test('a journal of which only the marker of removed events is left continues after these', async () => {
   const disk = diskWith({ [goneName({ first: 1, last: 8 }, 'removed')]: Buffer.alloc(0) });
   await repair(disk);
   assert.equal((await recover(disk, quiet)).chain.seq, 9);
@@ -259,7 +259,7 @@ async function stoppedAt(end: StopEnd): Promise<Files> {
   return { '.stopped-cleanly': disk.bytes('.stopped-cleanly') as Buffer };
 }
 
-test('what is missing since the last clean stop is accounted for, and no event gets its seq [repair-5]', async () => {
+test('events missing since the last clean stop are accounted for, and no event gets their seqs [repair-5]', async () => {
   const marker = await stoppedAt({ file: FIRST, bytes: all.length, chain: makeLines(LINES).chain });
   const cases: readonly [Files, firstLost: number][] = [
     [{ [FIRST]: Buffer.concat(lines.slice(0, 9)) }, 10],
@@ -282,7 +282,7 @@ test('what is missing since the last clean stop is accounted for, and no event g
   assert.equal((await recover(changed, quiet)).chain.seq, LINES + 1);
 });
 
-test('a bad last line counts as an event that was there, also if nothing of its form is left', async () => {
+test('a bad last line counts as a lost event, also if nothing of its form is left', async () => {
   const [good, line] = [Buffer.concat(lines.slice(0, 11)), lines[11]!];
   const ends: readonly [Buffer, lost: number][] = [
     [line.subarray(0, 1), 1],
@@ -300,14 +300,14 @@ test('a bad last line counts as an event that was there, also if nothing of its 
   }
 });
 
-test('a torn end alone is left to the start', async () => {
+test('a torn end without other damage is left to the start', async () => {
   const files = { [FIRST]: all.subarray(0, -10) };
   const disk = diskWith(files);
   await repair(disk);
   assert.deepEqual(filesOf(disk), files);
 });
 
-test('planning changes nothing', async () => {
+test('planning a repair changes nothing', async () => {
   const files = { [FIRST]: Buffer.concat([lines[1]!, all]) };
   const disk = diskWith(files);
   await planRepair(disk, await verify(disk), limits);
@@ -336,7 +336,7 @@ const harder: Files = {
   ...(await stoppedAt({ file: segmentName(13), bytes: 9_000, chain: { seq: 25, crc: 1 } })),
 };
 
-test('whatever call of a repair fails or is the last before the power goes, the next repair loses nothing [repair-3]', async () => {
+test('if any call of a repair fails or is the last before a power cut, the next repair loses nothing [repair-3]', async () => {
   const reference = diskWith(hard);
   await repair(reference);
   const good = eventsOf(reference);

@@ -41,7 +41,7 @@ function mixedFiles(): Record<string, Buffer> {
   return Object.fromEntries(files);
 }
 
-test('a search shows what a reading of each line shows, byte for byte', async () => {
+test('a search shows the same lines as a full reading, byte for byte', async () => {
   const disk = diskWith(mixedFiles());
   const filters: readonly Filter[] = [
     RARE,
@@ -59,7 +59,7 @@ test('a search shows what a reading of each line shows, byte for byte', async ()
   assert.equal((await readLines(disk, RARE, { isSearch: true })).seqs.length, 9);
 });
 
-test('a search shows no line that does not verify: its file is read line by line, and damage is reported there [search-1]', async () => {
+test('a search shows no line that does not verify: it reads the file line by line and reports the damage [search-1]', async () => {
   const { bytes, lines } = makeLines(40, START, (seq) => ({
     ...plainEvent(seq),
     assetKey: [seq % 10 === 0 ? 'ten' : 'a'],
@@ -113,7 +113,7 @@ test('a search shows no line that does not verify: its file is read line by line
   assert.match(remark?.text ?? '', /line 15/, 'without a member to look for, each line is verified');
 });
 
-test('a search reports files that are missing or do not end as they have to, whatever it looks for', async () => {
+test('a search reports segments that are missing or end too early, whatever its filter', async () => {
   const whole = { [FIRST]: segment(1, 10), [segmentName(11)]: segment(11, 5), [segmentName(16)]: segment(16, 5) };
   const without = (name: string) => Object.fromEntries(Object.entries(whole).filter(([one]) => one !== name));
   const table: readonly Record<string, Buffer>[] = [
@@ -138,7 +138,7 @@ test('a search reports files that are missing or do not end as they have to, wha
   }
 });
 
-test('whatever is damaged: a reader and a search show only lines that were written, in order, and a search all that a reader shows', async () => {
+test('after any damage a reader and a search show only written lines in order, and a search all that a reader shows', async () => {
   const first = makeLines(12);
   const second = makeLines(6, { seq: 13, crc: 0 });
   const written = new Set([...first.lines, ...second.lines].map((line) => line.toString().trimEnd()));
@@ -173,7 +173,7 @@ test('whatever is damaged: a reader and a search show only lines that were writt
   await Promise.all(Array.from({ length: rounds({ long: 2_000, short: 150 }) }, (_, round) => attempt(round)));
 });
 
-test('only durable lines are found, of closed files all, also if the file is closed meanwhile [search-2]', async () => {
+test('a search finds only durable lines, and all lines of closed segments, also of one that closes meanwhile [search-2]', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 10), [segmentName(11)]: segment(11, 5) });
   const filter = { keyPrefix: ['a'] };
   for (const seq of [11, 13, 16]) {
@@ -200,7 +200,7 @@ test('only durable lines are found, of closed files all, also if the file is clo
   assert.deepEqual([seen.seqs, seen.remarks], [[1, 2, 3, 4, 5, 6, 7, 8], []]);
 });
 
-test('the newest lines are those of a reading of all, and each part of a file is read once', async () => {
+test('the newest lines are the same as in a full reading, and each part of a file is read once', async () => {
   const files = mixedFiles();
   const size = Object.values(files).reduce((sum, { length }) => sum + length, 0);
   const { disk, counted } = countedDisk(files);
@@ -227,7 +227,7 @@ test('the newest lines are those of a reading of all, and each part of a file is
   assert.ok(counted.bytes < 1.5 * size, `${counted.bytes} of ${size} bytes`);
 });
 
-test('of more newest lines than may be kept all are dropped, and their seqs and times are known', async () => {
+test('newest lines that exceed the memory are dropped, and their seqs and times are kept', async () => {
   const disk = diskWith(mixedFiles());
   const { seqs, found } = await newest(disk, { keyPrefix: ['a'] }, 500, 10_000);
   assert.equal(seqs.length, 500);
@@ -236,7 +236,7 @@ test('of more newest lines than may be kept all are dropped, and their seqs and 
   assert.ok(few.found.every(({ isDropped }) => !isDropped));
 });
 
-test('files that vanish while the newest lines are looked for end the search', async () => {
+test('segments that vanish while the newest lines are searched end the search', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 3), [segmentName(4)]: segment(4, 3), [segmentName(7)]: segment(7, 3) });
   disk.fault = (call, name) => {
     if (call !== 'size' || name !== segmentName(4)) return undefined;

@@ -15,7 +15,7 @@ function eventOf(seq: number): PlainEvent {
   return { ...plain, metadata: `{"long":"${'y'.repeat(seq % 100 === 0 ? 300_000 : 20_000)}"}` };
 }
 
-test('each line of a file is found, however long the lines are', async () => {
+test('each line of a file is found by its seq, however long the lines are', async () => {
   const { lines, bytes } = makeLines(400, START, eventOf);
   const disk = diskWith({ [FIRST]: bytes });
   let end = 0;
@@ -28,7 +28,7 @@ test('each line of a file is found, however long the lines are', async () => {
   assert.equal(await seekLine(disk, FIRST, bytes.length - 10, 400, limits), undefined, 'the last line is torn');
 });
 
-test('a reader that seeks yields the same lines, and reads little of what is before them', async () => {
+test('a reader that seeks yields the same lines, and reads little before them', async () => {
   const { lines, bytes } = makeLines(20_000);
   const text = lines.map((line) => line.toString().trimEnd());
   for (const afterSeq of [1, 9_999, 19_999, 20_000]) {
@@ -42,7 +42,7 @@ test('a reader that seeks yields the same lines, and reads little of what is bef
   }
 });
 
-test('where lines are damaged, a reader that seeks finds the lines after them as one that does not', async () => {
+test('after damage a reader that seeks yields the same lines as one that does not', async () => {
   const { bytes } = makeLines(1_000);
   for (const at of [100, Math.floor(bytes.length / 2), bytes.length - 400]) {
     const disk = diskWith({ [FIRST]: flip(bytes, at) });

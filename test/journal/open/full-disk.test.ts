@@ -75,7 +75,7 @@ test('each attempt to open on a full disk doubles the pause before the next, up 
   await journal.close();
 });
 
-test('a close ends the wait for space', async () => {
+test('closing a journal ends its wait for space', async () => {
   const disk = diskWith({ [FIRST]: makeLines(2).bytes });
   disk.freeSpace = { ...disk.freeSpace, usableBytes: 0 };
   const { journal, opening, waits } = openWithoutSpace(disk, {

@@ -74,7 +74,7 @@ test('files, folders and locks that root creates belong to the owner of the fold
   await lock.release();
 });
 
-test('root creates a file in the opened folder, even if another folder has its name by then [owner-1]', {
+test('root creates a file in the folder that it opened, even if its name is that of another folder by then [owner-1]', {
   skip: withoutRoot,
 }, async (t) => {
   const folder = userFolder(t);
@@ -89,7 +89,7 @@ test('root creates a file in the opened folder, even if another folder has its n
   rmSync(folder);
 });
 
-test('a service and a repair of root leave files of the user, even after a kill, and the user can start on them', {
+test('files of a service and a repair by root belong to the user, even after a kill, and the user can start on them', {
   skip: withoutRoot || withoutBuilt,
 }, async (t) => {
   const data = userFolder(t);

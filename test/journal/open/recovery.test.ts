@@ -127,7 +127,7 @@ function* listExamples(): Generator<[kind: FindingKind, position: SegmentPositio
   }
 }
 
-test('every kind of finding has examples, and a start decides about each by the table [recovery-4]', async () => {
+test('every kind of finding has examples, and a start decides each of them by the table [recovery-4]', async () => {
   assert.deepEqual(Object.keys(examples).sort(), Object.keys(decisions).sort());
   const outcomes: Readonly<Record<RecoveryDecision, (files: Files, kind: FindingKind) => Promise<void>>> = {
     use: startsUnchanged,
@@ -141,7 +141,7 @@ test('every kind of finding has examples, and a start decides about each by the 
   }
 });
 
-test('verify finds each kind as well, at the same place', async () => {
+test('verify finds each kind at the same place as a start', async () => {
   for (const [kind, position, files] of listExamples()) {
     if (kind === 'foreign file') continue; // not a finding of verify
     if (kind === 'other end than at the stop' && position !== 'afterStop') continue; // nothing to compare with
@@ -235,7 +235,7 @@ test('events that are known to be lost are not a gap', async () => {
   await isRefused({ [FIRST]: three, ...lost, [segmentName(8)]: segment(8, 1) }, 'missing file');
 });
 
-test('a folder without journal files, but with markers of gone events, has missing files', async () => {
+test('a folder with only markers of removed or lost events has missing segments', async () => {
   const markers = [
     [goneName({ first: 1, last: 3 }, 'removed')],
     [goneName({ first: 1, last: 3 }, 'lost')],
@@ -255,7 +255,7 @@ test('a folder without journal files, but with markers of gone events, has missi
   }
 });
 
-test('a file that exists only under another name is a missing file, and is named [recovery-11]', async () => {
+test('a segment that exists only under another name is missing, and the finding has that name [recovery-11]', async () => {
   const gz = (seq: number) => ({ [`${segmentName(seq)}.gz`]: Buffer.from('packed') });
   const folders: readonly (readonly [Files, number])[] = [
     [{ [FIRST]: three, ...gz(4), [SEVENTH]: segment(7, 2) }, 4],
@@ -285,7 +285,7 @@ test('a torn end of any length is copied to a .torn file byte for byte', async (
   }
 });
 
-test('after a crash a bad last line with a newline is truncated, whichever byte outside its seq is bad', async () => {
+test('after a crash a bad last line is truncated, whichever byte outside its seq is bad', async () => {
   const digit = '{"seq":'.length;
   for (let at = 0; at < last.length - 1; at += 1) {
     const files = { [FIRST]: Buffer.concat([one, two, flip(last, at)]) };
@@ -400,7 +400,7 @@ test('a crash explains a bad end of at most tornBytesMax bytes', async () => {
   await recover(disk, quiet, { ...limits, tornBytesMax: 11 });
 });
 
-test('a file with any converted line ends is refused at its first line, but not the end that a crash leaves', async () => {
+test('a file with converted line ends is refused at its first line, and the end that a crash leaves is not', async () => {
   const text = three.toString();
   const converted = [
     text.replaceAll('\n', '\r\n'),

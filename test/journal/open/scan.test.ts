@@ -17,7 +17,7 @@ async function* inChunks(bytes: Buffer, length: number): AsyncIterable<Buffer> {
   }
 }
 
-test('lines are read correctly across chunks of any length, and no memory of a chunk is kept', async () => {
+test('lines are read across chunks of any length, and no chunk is kept in memory', async () => {
   const { bytes, chain } = makeLines(5);
   const torn = Buffer.concat([bytes, Buffer.alloc(300)]);
   const bad = Buffer.concat([makeLines(2).bytes, flip(makeLines(1).bytes, 40), bytes]);
@@ -66,7 +66,7 @@ test('a line of the largest report is read, and is found as the last line', asyn
   assert.equal(found?.seq, 1);
 });
 
-test('the last line is found before the end of any line, and only there', async () => {
+test('the last line is found at the end of a line, and only there', async () => {
   const { bytes, lines } = makeLines(3);
   const disk = diskWith({ [FIRST]: bytes, empty: Buffer.alloc(0), text: Buffer.from('no line\n') });
   let end = 0;
@@ -80,7 +80,7 @@ test('the last line is found before the end of any line, and only there', async 
   assert.equal(await lastLine(disk, 'text', 8), undefined);
 });
 
-test('the form of a line inside metadata does not count as a line after a bad line', async () => {
+test('text in metadata with the form of a line does not count as a line after a bad one', async () => {
   const { lines } = makeLines(2);
   const bytes = Buffer.concat([lines[0]!, flip(lines[1]!, 100)]);
   assert.equal((await scanSegment(inChunks(bytes, 64), 1)).flaw?.kind, 'bad last line');
@@ -114,7 +114,7 @@ test('the contents of a folder are only its journal files, in order', () => {
   });
 });
 
-test('removed and lost events are distinguished, and consecutive ranges are skipped together', () => {
+test('removed and lost events are distinguished, and adjoining ranges are skipped together', () => {
   const names = [
     goneName({ first: 9, last: 12 }, 'lost'),
     goneName({ first: 15, last: 15 }, 'lost'),
@@ -131,7 +131,7 @@ test('removed and lost events are distinguished, and consecutive ranges are skip
   assert.deepEqual(after, [13, 13, 13, 13, 13, 14, 16]);
 });
 
-test('a scan that starts in the middle of a journal continues its seqs', async () => {
+test('a scan from the middle of a journal continues its seqs', async () => {
   const scan = await scanSegment(inChunks(segment(1_000, 3), 50), 1_000);
   assert.deepEqual([scan.chain.seq, scan.flaw], [1_003, undefined]);
 });
