@@ -54,7 +54,7 @@ function durableAt(disk: SimulatedDisk): string[] {
   return lines.map((line) => JSON.parse(line).asset_key[0]);
 }
 
-test('no reply of success leaves before the destination has the events on its disk [ack-1]', async (t) => {
+test('no 200 is sent before the destination has the events on its disk [ack-1]', async (t) => {
   const { hub, device } = await pair(t);
   const key = { 'Idempotency-Key': 'k' };
   assert.deepEqual(await report(device, ['first'], key), [200]);
@@ -86,7 +86,7 @@ test('no reply of success leaves before the destination has the events on its di
   assert.deepEqual(durableAt(hub.disk).sort(), ['first', 'four', 'keyed', 'one', 'three', 'two']);
 });
 
-test('while the destination is stopped the service is not ready, and a plain upstream acknowledges nothing', async (t) => {
+test('with --ack to a plain destination reports get 503, and the service is not ready', async (t) => {
   const upstream = await startPlainUpstream(t);
   const device = await acknowledged(t, upstream.url);
   await eventually('it is stopped', () => stateIn(device.data)?.['why'] === 'not understood');
@@ -104,7 +104,7 @@ test('while the destination is stopped the service is not ready, and a plain ups
   assert.deepEqual([await report(again, ['c']), await isReady(again)], [[503], false]);
 });
 
-test('one answer that asks for an hour, or refuses the token, stops reports for 5 s at most', async (t) => {
+test('an answer that asks for a pause of an hour, or refuses the token, stops reports for at most 5 s', async (t) => {
   const answers: Scripted[] = [];
   let position = '{"seq":0,"id":null}';
   const { url } = await startScripted(t, ({ method, body }) => {
@@ -131,7 +131,7 @@ test('one answer that asks for an hour, or refuses the token, stops reports for 
   }
 });
 
-test('a report gets its 503 at once when the hub takes no token of its device any more, and why', async (t) => {
+test('a report gets its 503 with the reason at once when the hub rejects the token of the device', async (t) => {
   const hub = await host(t, ['prod']);
   const file = join(newFolder(t), 'token');
   writeFileSync(file, hub.tokenOf('prod'), { mode: 0o600 });
@@ -148,14 +148,14 @@ test('a report gets its 503 at once when the hub takes no token of its device an
   assert.match((await readiness(device)).body, refused);
 });
 
-test('a destination that gets few requests a second is warned of at the start, since each report waits for one', async (t) => {
+test('--ack to a destination with few requests a second is a warning at the start', async (t) => {
   const slow = await acknowledged(t, 'clickhouse+http://127.0.0.1:1/assets.events');
   assert.match(slow.notices.join(), /each report waits for the next request .*"requests_per_second":1/);
   const quick = await acknowledged(t, 'nats://127.0.0.1:1/ASSETLOG');
   assert.doesNotMatch(quick.notices.join(), /each report waits/);
 });
 
-test('a stop waits for the acknowledgements, and gives up after its time [ack-5]', async (t) => {
+test('a stop waits for acknowledgements, but not beyond its limit [ack-5]', async (t) => {
   const { hub, device } = await pair(t, { forwardStopMs: 60_000 });
   let letGo = hold(hub.disk, 'sync');
   const replied = report(device, ['a']);
@@ -178,7 +178,7 @@ test('a stop waits for the acknowledgements, and gives up after its time [ack-5]
   await ended;
 });
 
-test('a reply that waits when the disk fails is a 503 before the service ends', async (t) => {
+test('when the disk fails a waiting report gets its 503 before the service ends', async (t) => {
   const hub = await serveSimulated(t);
   const limits = { ...QUICK, lastRepliesMs: 4_000, forwardStopMs: 60_000 };
   const device = await serveSimulated(t, { args: ['--forward-to', hub.url, '--ack', 'upstream'], limits });
@@ -198,7 +198,7 @@ test('a reply that waits when the disk fails is a 503 before the service ends', 
   letGo();
 });
 
-test('an event that the destination refuses never gets a 200, and those after it do [ack-6]', async (t) => {
+test('a report whose event the destination refuses gets no 200, and later reports do [ack-6]', async (t) => {
   const hub = await serve(t, { limits: { forwardBodyBytesMax: 4096, forwardUploadBytesMax: 4096 } });
   const device = await acknowledged(t, hub.url);
   await whenReady(device);
@@ -221,7 +221,7 @@ test('an event that the destination refuses never gets a 200, and those after it
   assert.equal((await reportOne(again, 'observation/large', { body: large, headers })).status, 503, 'after a restart');
 });
 
-test('in hosted mode each deployment waits for its own journal', async (t) => {
+test('in hosted mode reports get 503 only for the deployment whose destination does not acknowledge', async (t) => {
   const hub = await serve(t, { args: ['--path-prefix', '/prod'] });
   const args = ['--forward-to', `http://127.0.0.1:${hub.port}/{deployment}`, '--ack', 'upstream'];
   const device = await host(t, ['prod', 'test'], { args, limits: { ...QUICK, ackMs: 5_000 } });
@@ -235,7 +235,7 @@ test('in hosted mode each deployment waits for its own journal', async (t) => {
   assert.equal((await degraded()).status, 503, 'all are behind');
 });
 
-test('--ack needs a destination of every deployment, also when the file is read again', async (t) => {
+test('--ack is refused if its destination does not take every deployment, at the start and at a reload', async (t) => {
   const folder = newFolder(t);
   const file = join(folder, 'forward.json');
   const write = (...destinations: object[]) => writeFileSync(file, JSON.stringify({ destinations }));
@@ -258,7 +258,7 @@ test('--ack needs a destination of every deployment, also when the file is read 
   assert.deepEqual(await report(device, ['a']), [200], 'what was read before stays in effect');
 });
 
-test('a deployment that is added without the destination of --ack is said to be why its reports get 503', async (t) => {
+test('a deployment added without the destination of --ack is logged as the reason for the 503 of its reports', async (t) => {
   const file = join(newFolder(t), 'forward.json');
   const to = 'http://127.0.0.1:1/{deployment}';
   writeFileSync(file, JSON.stringify({ destinations: [{ name: 'hub', to, deployments: ['prod'] }] }));
@@ -295,7 +295,7 @@ function waitingFor(lastSeq: number, own: Partial<Limits> = {}) {
   return { acks, ack, answers, wait, lacks, missing, journal };
 }
 
-test('a reply that is not acknowledged in time is given up, and nothing more is recorded until the destination has all [ack-2]', async () => {
+test('a report not acknowledged in time gets 503, and no more are recorded until the destination has all events [ack-2]', async () => {
   const { acks, ack, answers, wait } = waitingFor(4, { ackMs: 20 });
   ack.advance(4);
   wait(5);
@@ -309,7 +309,7 @@ test('a reply that is not acknowledged in time is given up, and nothing more is 
   assert.equal(acks.refusal(undefined), undefined);
 });
 
-test('nothing is recorded before the destination has said what it has, also if there is nothing to forward [ack-3]', () => {
+test('nothing is recorded before the destination has confirmed all earlier events, also if there are none [ack-3]', () => {
   for (const lastSeq of [0, 4]) {
     const { acks, ack } = waitingFor(lastSeq);
     assert.notEqual(acks.refusal(undefined), undefined);
@@ -321,7 +321,7 @@ test('nothing is recorded before the destination has said what it has, also if t
   }
 });
 
-test('replies leave in order, each with what its own events got [ack-7]', () => {
+test('replies are sent in order, each with the outcome of its own events [ack-7]', () => {
   const { ack, answers, wait, lacks, missing } = waitingFor(4);
   ack.advance(4);
   wait(5);
@@ -340,7 +340,7 @@ test('replies leave in order, each with what its own events got [ack-7]', () => 
   assert.equal(answers.at(-1), '6: 200');
 });
 
-test('a batch that repeats earlier events is not about the events in between', () => {
+test('the reply to a batch with repeated events does not depend on the events between these', () => {
   const { ack, answers, wait, lacks } = waitingFor(8);
   ack.advance(4);
   lacks(5);
@@ -357,7 +357,7 @@ test('a batch that repeats earlier events is not about the events in between', (
   assert.deepEqual(answers, ['9: 200']);
 });
 
-test('a hub that was restored from a backup acknowledges only what it has again [ack-8]', () => {
+test('a hub restored from a backup acknowledges an event only when it has it again [ack-8]', () => {
   const { ack, answers, wait } = waitingFor(10);
   ack.advance(10);
   ack.advance(6);
@@ -367,7 +367,7 @@ test('a hub that was restored from a backup acknowledges only what it has again 
   assert.deepEqual(answers, ['9: 200']);
 });
 
-test('another destination has to say what it has before anything is recorded [ack-9]', () => {
+test('after a change of the destination nothing is recorded before the new one has confirmed all events [ack-9]', () => {
   const { acks, ack, journal } = waitingFor(10);
   ack.advance(10);
   assert.equal(acks.refusal(undefined), undefined);
@@ -384,7 +384,7 @@ test('another destination has to say what it has before anything is recorded [ac
   assert.equal(acks.refusal(undefined), undefined, 'it has all of the moment of the stop');
 });
 
-test('a reply that comes after the end of a stop is given up at once [ack-10]', async () => {
+test('a report that waits after the end of a stop gets its 503 at once [ack-10]', async () => {
   const { acks, answers, wait } = waitingFor(0);
   wait(1);
   acks.end(10);
@@ -393,7 +393,7 @@ test('a reply that comes after the end of a stop is given up at once [ack-10]', 
   assert.deepEqual(answers, ['1: recorded here, not yet at hub', '2: recorded here, not yet at hub']);
 });
 
-test('a reply that waits when forwarding stops, or begins to wait then, is given up at once', () => {
+test('a report that waits when forwarding stops gets its 503 at once, and so does a later one', () => {
   const { ack, answers, wait } = waitingFor(4);
   ack.advance(4);
   wait(5);

@@ -39,7 +39,7 @@ async function sentTo(kind: 'hub' | 'api', disk: SimulatedDisk): Promise<Model> 
   return destination;
 }
 
-test('skip gives up the events that are next, each with its line, and the destination gets those after them', async () => {
+test('skip gives up the next events, each with its line in a dead letter, and forwarding continues after them', async () => {
   const disk = await forwardedTo(4, { sending: 5 });
   assert.equal(await skip(disk, 'upstream', { first: 5, last: 6 }, limits), 'upstream continues with event 7');
   assert.deepEqual(await cursorOf(disk), { seq: 6, id: idOf(6), sending: undefined, kind: 'api', to: UPSTREAM.to });
@@ -54,7 +54,7 @@ test('skip gives up the events that are next, each with its line, and the destin
   assert.deepEqual((await sentTo('api', disk)).recorded, upTo(12, 7));
 });
 
-test('skip passes lines that cannot be read, and says which', async () => {
+test('skip gives up lines that cannot be read, and names their events in dead letters', async () => {
   const at = lines.slice(0, 5).join('').length;
   const disk = await forwardedTo(4, {}, flip(bytes, at + 99));
   await skip(disk, 'upstream', { first: 5, last: 7 }, limits);
@@ -62,7 +62,7 @@ test('skip passes lines that cannot be read, and says which', async () => {
   assert.equal((await cursorOf(disk)).seq, 7);
 });
 
-test('skip refuses what is not next, what does not exist, and a hub', async () => {
+test('skip is refused for events that are not next, for events that do not exist, and for a hub', async () => {
   const disk = await forwardedTo(4);
   const refused = (seqs: [number, number], message: RegExp, name = 'upstream') =>
     assert.rejects(skip(disk, name, { first: seqs[0], last: seqs[1] }, limits), (error: Error) => {
@@ -79,7 +79,7 @@ test('skip refuses what is not next, what does not exist, and a hub', async () =
   assert.deepEqual([await lettersOf(disk), (await cursorOf(disk)).seq], [[], 4]);
 });
 
-test('skip gives up dead letters, and only those that are open', async () => {
+test('skip gives up open dead letters, and no closed ones', async () => {
   const disk = await forwardedTo(8);
   const letters = await openLetters(disk);
   for (const seq of [2, 3, 5]) await letters.append(refusedAt(seq));
@@ -89,7 +89,7 @@ test('skip gives up dead letters, and only those that are open', async () => {
   assert.equal((await cursorOf(disk)).seq, 8);
 });
 
-test('skip gives up dead letters about events that a plain destination gets again, without those between', async () => {
+test('skip gives up dead letters of events that a plain destination gets again, and no events between them', async () => {
   const disk = await forwardedTo(8);
   const letters = await openLetters(disk);
   for (const seq of [6, 8]) await letters.append(refusedAt(seq));
@@ -103,7 +103,7 @@ test('skip gives up dead letters about events that a plain destination gets agai
   assert.equal(await skip(withoutCursor, 'upstream', { first: 6, last: 6 }, limits), 'given up: 1');
 });
 
-test('skip gives up what a hub refused before the cursor has passed it, and nothing else after the cursor', async () => {
+test('skip gives up events that a hub refused beyond its cursor, and no other events beyond it', async () => {
   const disk = await forwardedTo(4, { kind: 'hub' });
   const letters = await openLetters(disk);
   for (const seq of [6, 7]) await letters.append(refusedAt(seq));
@@ -118,7 +118,7 @@ test('skip gives up what a hub refused before the cursor has passed it, and noth
   assert.deepEqual((await sentTo('hub', disk)).recorded, upTo(12, 1));
 });
 
-test('skip gives up what retention removed before the destination has passed it, also of a hub', async () => {
+test('skip gives up events that retention removed before the destination passed them, also of a hub', async () => {
   for (const kind of ['api', 'hub'] as const) {
     const disk = await forwardedTo(4, { kind });
     const letters = await openLetters(disk);
@@ -128,7 +128,7 @@ test('skip gives up what retention removed before the destination has passed it,
   }
 });
 
-test('from lets a lost cursor continue, sends events again, or leaves them out with a dead letter', async () => {
+test('from sets a lost cursor, sends events again, or leaves them out with dead letters', async () => {
   const disk = await forwardedTo(8);
   disk.put('forward-upstream.cursor', Buffer.alloc(1024));
   assert.equal((await readCursor(disk, 'upstream')).kind, 'lost');
@@ -143,7 +143,7 @@ test('from lets a lost cursor continue, sends events again, or leaves them out w
   assert.deepEqual((await sentTo('api', disk)).recorded, [10, 11, 12]);
 });
 
-test('from leaves out no event of a hub, which would get it all the same, and says that the hub decides', async () => {
+test('from leaves out no event of a hub, and says that the hub decides what is next', async () => {
   const disk = await forwardedTo(5, { kind: 'hub' });
   await assert.rejects(continueFrom(disk, 'upstream', 9, limits), {
     message: 'upstream says itself what it needs next; identity --new --seq 9 leaves events out',
@@ -154,7 +154,7 @@ test('from leaves out no event of a hub, which would get it all the same, and sa
   assert.deepEqual((await sentTo('hub', disk)).recorded, upTo(12, 3));
 });
 
-test('after identity --new a hub that does not know the journal gets what it did not get before [by-hand-5]', async () => {
+test('after identity --new a hub gets only the events that it did not get under the old id [by-hand-5]', async () => {
   const disk = await forwardedTo(8, { kind: 'hub' });
   await saveCursor(disk, { seq: 3, sending: 4, kind: 'api' }, 'plain');
   await newIdentity(disk, undefined, limits);
@@ -165,7 +165,7 @@ test('after identity --new a hub that does not know the journal gets what it did
   assert.deepEqual(await lettersOf(disk), [], 'the hub has them, under the old id');
 });
 
-test('identity --new asks where a hub continues if its cursor is lost, as after a restored backup', async () => {
+test('identity --new asks for the next event of a hub whose cursor is lost, as after a restored backup', async () => {
   const disk = await forwardedTo(8, { kind: 'hub' });
   disk.drop('forward-upstream.cursor');
   await assert.rejects(newIdentity(disk, 11, limits), /the cursor of upstream is lost; set it with forward from/);
@@ -175,7 +175,7 @@ test('identity --new asks where a hub continues if its cursor is lost, as after 
   assert.deepEqual((await sentTo('hub', disk)).recorded, [11, 12]);
 });
 
-test('identity --new leaves out nothing of a plain destination whose cursor is lost [by-hand-7]', async () => {
+test('identity --new leaves out no event of a plain destination whose cursor is lost [by-hand-7]', async () => {
   const disk = await forwardedTo(8);
   disk.drop('forward-upstream.cursor');
   await writeStopped(disk, 'cursor lost');
@@ -201,7 +201,7 @@ async function withPowerCuts(
   }
 }
 
-test('a power cut at any call of skip or from: each event that the cursor passed has its dead letter [by-hand-3]', async () => {
+test('after a power cut at any call of skip or from, each event before the cursor has its dead letter [by-hand-3]', async () => {
   const actions = [
     (disk: SimulatedDisk) => skip(disk, 'upstream', { first: 5, last: 7 }, limits),
     (disk: SimulatedDisk) => continueFrom(disk, 'upstream', 8, limits),
@@ -219,7 +219,7 @@ test('a power cut at any call of skip or from: each event that the cursor passed
   }
 });
 
-test('a power cut at any call of identity --new: no hub gets under the new id what it got under the old one [by-hand-6]', async () => {
+test('after a power cut at any call of identity --new, no hub gets an event under both ids [by-hand-6]', async () => {
   const act = (disk: SimulatedDisk) => newIdentity(disk, undefined, limits);
   await withPowerCuts('hub', act, async (left, when) => {
     const { seq, id } = await cursorOf(left);

@@ -80,7 +80,7 @@ test('each deployment goes to its own URL, with the token of the destination', a
   for (const name of ['prod', 'eu']) assertAtHub(join(hub.data, name), join(edge.data, name));
 });
 
-test('a destination is added, changed and removed by its file, and a reload forgets no cursor', async (t) => {
+test('the file adds, changes and removes destinations, and a reload keeps every cursor', async (t) => {
   const folder = newFolder(t);
   const file = join(folder, 'forward.json');
   const [one, other] = [await startPlainUpstream(t), await startPlainUpstream(t)];
@@ -149,7 +149,7 @@ test('a destination that hangs delays no other one and no report, and a stop wai
   assert.doesNotMatch(stderr, /forwarding did not end/);
 });
 
-test('a destination that is changed begins after the request of the one before it has ended [forwarding-2]', async (t) => {
+test('a changed destination starts after the request of the one before it has ended [forwarding-2]', async (t) => {
   const upstream = await startPlainUpstream(t);
   upstream.delayMs = 1_500;
   const other = await startCuttingProxy(t, upstream.port, () => uncut);
@@ -167,7 +167,7 @@ test('a destination that is changed begins after the request of the one before i
   assert.ok(performance.now() - sentMs > 1_400, 'the first request was answered before');
 });
 
-test('64 destinations get each event', async (t) => {
+test('each of 64 destinations gets each event', async (t) => {
   const { url: to, got } = await startScripted(t, ({ method }) => (method === 'GET' ? [404, 'no hub'] : [200, '{}']));
   const { edge } = await startForwarding(t, ...named('d', 64).map((name) => ({ name, to })));
   assert.deepEqual(await report(edge, named('a', 5)), ok(5));
@@ -177,7 +177,7 @@ test('64 destinations get each event', async (t) => {
   assert.equal((await edge.kill()).code, 0);
 });
 
-test('SIGHUP lets a destination that is stopped try again', async (t) => {
+test('SIGHUP makes a stopped destination try again', async (t) => {
   const upstream = await startPlainUpstream(t);
   let isOpen = false;
   upstream.answer = () => (isOpen ? undefined : [401, '{"error":"no token"}']);
@@ -191,7 +191,7 @@ test('SIGHUP lets a destination that is stopped try again', async (t) => {
   await eventually('the event', () => upstream.events.length === 1);
 });
 
-test('the metrics have each state as a series, the last success, and what a destination refused', async (t) => {
+test('the metrics have a series for each state, the last success, and the refused events of a destination', async (t) => {
   const upstream = await startPlainUpstream(t);
   upstream.answer = ({ key }) => (key[0] === 'b' ? [400, '{"error":"no"}'] : undefined);
   const edge = await startService(t, { args: ['--forward-to', upstream.url] });

@@ -22,7 +22,7 @@ import { startPlainUpstream } from '../world/plain-server.ts';
 
 const HOLDING = ['--segment-bytes', '4096', '--retain-bytes', '16384'];
 
-test('at the limit of retention reports are refused with the name of the destination, until it has the events [forward-retention-2]', async (t) => {
+test('at the limit of retention reports are refused with the name of the destination that needs the events [forward-retention-2]', async (t) => {
   const { hub, url, setDown } = await startLinkedHub(t);
   setDown(true);
   const data = newFolder(t);
@@ -55,7 +55,7 @@ test('at the limit of retention reports are refused with the name of the destina
   assert.deepEqual(deadLettersIn(data, 'hub'), []);
 });
 
-test('a start at the limit of retention knows from the cursors what may go, before the first report [forward-retention-3]', async (t) => {
+test('a start at the limit of retention learns from the cursors what to remove, before the first report [forward-retention-3]', async (t) => {
   const hub = await startService(t);
   const data = newFolder(t);
   const args = [...HOLDING, '--forward-to', hub.url];
@@ -76,7 +76,7 @@ test('a start at the limit of retention knows from the cursors what may go, befo
   assert.doesNotMatch(again.stderr(), /reports get 503/);
 });
 
-test('what retention removes while the destination is away is said at once, and named and counted at the hub later', async (t) => {
+test('events that retention removes in an outage are counted at once, and named at the hub later', async (t) => {
   const { hub, setDown, args: to } = await startLinkedHub(t);
   const data = newFolder(t);
   const args = [...HOLDING, '--when-behind', 'remove', ...to];
@@ -117,7 +117,7 @@ test('what retention removes while the destination is away is said at once, and 
   assert.equal(await figure(hub, 'lost_events_total', ''), count);
 });
 
-test('at a quarter of --retain-bytes a destination with too many dead letters stops, until a retry makes space', async (t) => {
+test('a destination whose dead letters take a quarter of --retain-bytes stops, until a retry makes space', async (t) => {
   const upstream = await startPlainUpstream(t);
   let isGood = false;
   upstream.answer = () => (isGood ? undefined : [400, '{"error":"no"}']);

@@ -50,7 +50,7 @@ function watch(config: Config, journals = 1, problemsOf: string[] = [], seen: st
   );
 }
 
-test('a destination of a file has all its members, and paths are relative to the file', () => {
+test('a destination in the file can have every member, and its paths are relative to the file', () => {
   const full = {
     name: 'dagster-2',
     to: 'http://[::1]:3000/base/',
@@ -76,14 +76,14 @@ test('a destination of a file has all its members, and paths are relative to the
   assert.deepEqual(good(fileOf()), []);
 });
 
-test('--when-behind remove lifts the hold of each destination', async () => {
+test('--when-behind remove overrides the hold of each destination', async () => {
   const args = ['--when-behind', 'remove', '--forward-to', 'http://a'];
   assert.equal(good(fileOf({ name: 'a', to: 'http://a', hold: true }), configOf(...args))[0]?.hold, false);
   assert.equal((await watch(configOf(...args)))?.current[0]?.hold, false);
   assert.equal((await watch(configOf('--forward-to', 'http://a')))?.current[0]?.hold, true);
 });
 
-test('every mistake of a file is named with its line and its member, and what to do', () => {
+test('every mistake in a file is reported with its line, its member and what to do', () => {
   const text = `{"destinations": [
     {"name": "Hub", "to": "https://hub.example/prod", "tokenfile": "t"},
     {"name": "a", "to": "clickhouse+https://w@ch.example/assets.events"},
@@ -190,7 +190,7 @@ test('an engine may have several hosts, needs no {deployment}, and has members o
   }
 });
 
-test('--forward-to takes an engine, and a token where one means something', async () => {
+test('--forward-to accepts an engine, and a token only where it has a meaning', async () => {
   const args = ['--forward-token-file', '/etc/t'];
   const [one] = (await watch(configOf('--forward-to', 'nats://n1.example/A', ...args)))?.current ?? [];
   assert.deepEqual([one?.to, one?.tokenFile], ['nats://n1.example/A', '/etc/t']);
@@ -203,7 +203,7 @@ test('--forward-to takes an engine, and a token where one means something', asyn
   });
 });
 
-test('headers are bounded, are not those of the protocol or the token, and no problem has a value', () => {
+test('headers are bounded, are not those of the protocol or the token, and no error shows a value', () => {
   const full = 'must be an object with 1 to 8 headers, such as {"X-Team": "data"}';
   const value = 'must be a text of one line of ASCII, or {"file": "PATH"}';
   const taken = 'is of the protocol, of the token, or there twice; leave it out';
@@ -247,7 +247,7 @@ test('headers are bounded, are not those of the protocol or the token, and no pr
   assert.match(problems(fileOf(own)).join(), /headers\.authorization is of the protocol, of the token/);
 });
 
-test('--forward-proxy is for destinations over HTTP elsewhere, and no problem shows its login', async () => {
+test('--forward-proxy is for destinations over HTTP on other machines, and no error shows its login', async () => {
   const global = configOf('--forward', '/etc/f.json', '--forward-proxy', 'http://me:secret@p.example:3128');
   const proxyOf = (to: string, proxy?: unknown) => good(fileOf({ name: 'a', to, proxy }), global)[0]?.proxy;
   const [one, other] = ['http://me:secret@p.example:3128', 'http://other.example'];
@@ -285,7 +285,7 @@ test('--forward-proxy is for destinations over HTTP elsewhere, and no problem sh
   );
 });
 
-test('a hook shows its host alone, and says which events it gets', () => {
+test('a hook is shown by its host alone, with the events that it gets', () => {
   const [one, other] = good(
     fileOf(
       {
@@ -340,7 +340,7 @@ test('a hook shows its host alone, and says which events it gets', () => {
     assert.deepEqual(problems(fileOf({ name: 'a', ...members })), [`line 1: destinations[0]${problem}`]);
 });
 
-test('--on-failed-check is a hook for failed checks from now on, and no problem shows its URL', async () => {
+test('--on-failed-check is a hook for failed checks from now on, and no error shows its URL', async () => {
   const file = await watch(configOf('--on-failed-check', 'https://hooks.example/secret/', '--when-behind', 'remove'));
   const [{ name, to, hookPath, only, begin, hold } = assert.fail()] = file?.current ?? [];
   assert.deepEqual([name, to, hookPath], ['failed-checks', 'hook+https://hooks.example/…', '/secret/']);
@@ -359,7 +359,7 @@ test('--on-failed-check is a hook for failed checks from now on, and no problem 
   assert.match(JSON.stringify(named), /as that of another destination/);
 });
 
-test('the destination of --ack does not linger', async (t) => {
+test('lingerMs is refused for the destination of --ack', async (t) => {
   const file = join(newFolder(t), 'forward.json');
   const config = configOf('--forward', file, '--ack', 'hub');
   const write = (lingerMs: number) => writeFileSync(file, fileOf({ name: 'hub', to: 'https://hub.example', lingerMs }));
@@ -373,7 +373,7 @@ test('the destination of --ack does not linger', async (t) => {
   });
 });
 
-test('deployments do not share a URL unless they are listed', () => {
+test('deployments share a URL only if they are listed', () => {
   const [problem] = problems(fileOf({ name: 'a', to: 'https://hub.example/all' }), hosted);
   assert.match(
     problem ?? '',
@@ -392,7 +392,7 @@ test('deployments do not share a URL unless they are listed', () => {
   assert.deepEqual(wrong, ['line 1: destinations[0].deployments must be an array of names of deployments']);
 });
 
-test('--forward-to is a destination, and without one there is nothing to watch', async () => {
+test('--forward-to defines one destination, and without it there is none', async () => {
   assert.equal(await watch(configOf()), undefined);
   const args = ['--forward-token-file', 't', '--forward-token-header', 'X', '--forward-ca-file', 'c'];
   assert.deepEqual((await watch(configOf('--forward-to', 'https://hub.example/prod/', ...args)))?.current, [
@@ -416,12 +416,12 @@ test('--forward-to is a destination, and without one there is nothing to watch',
   );
 });
 
-test('a file that is missing at the start is named with its option', async (t) => {
+test('a file that is missing at the start is reported with its option', async (t) => {
   const path = join(newFolder(t), 'none');
   await assert.rejects(watch(configOf('--forward', path)), { message: /^--forward: ENOENT.*none'$/, code: 'ENOENT' });
 });
 
-test('a file that turns bad changes nothing, and more senders than there may be are a problem', async (t) => {
+test('an invalid file changes nothing at a reload, and too many destinations are refused', async (t) => {
   const path = join(newFolder(t), 'forward.json');
   const entry = (name: string) => ({ name, to: 'http://127.0.0.1:1' });
   writeFileSync(path, fileOf(entry('a')));
@@ -454,7 +454,7 @@ test('a file that turns bad changes nothing, and more senders than there may be 
   });
 });
 
-test('when a hook is called is read strictly, and is of no use elsewhere', () => {
+test('the members that say when a hook is called are read strictly, and refused elsewhere', () => {
   const hook = { name: 'a', to: 'hook+http://h' };
   const of = (more: object) => problems(fileOf({ ...hook, ...more }));
   const [one] = good(fileOf({ ...hook, on: ['recovered', 'fresh'], staleAfter: '26h', hold: true }));
@@ -479,7 +479,7 @@ test('when a hook is called is read strictly, and is of no use elsewhere', () =>
   assert.deepEqual(problems(fileOf(engine)), [`line 1: destinations[0].on ${noUse}`]);
 });
 
-test('what a hook of 0.3 got is read as what is nearest to it, with one warning', async (t) => {
+test('the types of a 0.3 hook are read as the nearest ones of today, with one warning', async (t) => {
   const file = join(newFolder(t), 'forward.json');
   const log: string[] = [];
   const readOf = async (...on: string[][]) => {

@@ -12,7 +12,7 @@ import { SimulatedDisk } from '../world/simulated-disk.ts';
 
 const UUID7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
-test('a journal gets an id once, in a real folder, and another one only when it is asked for', async (t) => {
+test('a journal gets an id once, in a real folder, and another one only on request', async (t) => {
   const folder = newFolder(t);
   const disk = openDisk(folder);
   assert.equal(await readSource(disk), undefined);
@@ -32,7 +32,7 @@ test('a journal gets an id once, in a real folder, and another one only when it 
   assert.equal(await readBegin(disk, await replaceSource(disk)), 1, 'that of an earlier id');
 });
 
-test('a journal keeps its earlier ids, each with its first line, and forgets those that begin where a later one does', async () => {
+test('a journal keeps its earlier ids with their first lines, except those that a new id replaces', async () => {
   const disk = new SimulatedDisk();
   const first = await openSource(disk);
   assert.deepEqual(await readEras(disk, first), [[1, first]]);
@@ -61,7 +61,7 @@ test('a journal keeps its earlier ids, each with its first line, and forgets tho
   assert.deepEqual(await readEras(disk, await replaceSource(disk, 1)), [[1, (await readSource(disk))!]]);
 });
 
-test('a damaged file with the first event of a journal says nothing', async () => {
+test('a damaged file with the first event of a journal is ignored', async () => {
   const disk = new SimulatedDisk();
   const source = await replaceSource(disk);
   for (const text of [
@@ -77,7 +77,7 @@ test('a damaged file with the first event of a journal says nothing', async () =
   }
 });
 
-test('an id that is not readable, or that was removed beside a known destination, is not replaced by itself', async () => {
+test('an id that is unreadable, or was removed after forwarding began, is not replaced', async () => {
   const disk = new SimulatedDisk();
   await openSource(disk);
   const { cursor } = await Cursor.open(disk, 'hub');
@@ -91,7 +91,7 @@ test('an id that is not readable, or that was removed beside a known destination
 });
 
 for (const what of ['once', 'power'] as const) {
-  test(`${what === 'once' ? 'a failure' : 'a power cut'} at any call: an id that was returned is the same after the next start [source-1]`, async () => {
+  test(`${what === 'once' ? 'a failure' : 'a power cut'} at any call: the next start returns the same id [source-1]`, async () => {
     for (const trial of eachCall(what)) {
       const disk = new SimulatedDisk();
       const known: string[] = [];

@@ -51,7 +51,7 @@ function collect(world: Watched): OpenPost[] {
   return sent;
 }
 
-test('a failure is posted once it has held for 10 s, its end 5 minutes later, and a quick flip not at all [alarms-1]', () => {
+test('a failure is posted once it has lasted 10 s, its end 5 minutes later, and a shorter failure not at all [alarms-1]', () => {
   assert.deepEqual(
     posts(400, [
       [0, fail],
@@ -79,7 +79,7 @@ test('a failure is posted once it has held for 10 s, its end 5 minutes later, an
   );
 });
 
-test('WARN that becomes ERROR is posted after 10 s, and back after the pause', () => {
+test('WARN that becomes ERROR is posted after 10 s, and the change back after the pause', () => {
   const told = posts(400, [
     [0, warn],
     [20, fail],
@@ -88,12 +88,12 @@ test('WARN that becomes ERROR is posted after 10 s, and back after the pause', (
   assert.deepEqual(told, ['10 failed a|c', '30 failed a|c', '330 failed a|c']);
 });
 
-test('a check that flips each 5 s is posted after 5 minutes of it', () => {
+test('a check that flips every 5 s is posted as failed after 5 minutes', () => {
   const steps = Array.from({ length: 64 }, (_, at): Step => [at * 5, at % 2 === 0 ? fail : pass]);
   assert.deepEqual(posts(320, steps), ['300 failed a|c']);
 });
 
-test('a check that flips between two looks has not held', () => {
+test('a pass between two looks restarts the 10 s of a failure', () => {
   const steps: Step[] = [[0, fail]];
   for (let second = 5; second < 60; second += 5) steps.push([second, pass], [second, fail]);
   const world = new Watched();
@@ -111,7 +111,7 @@ test('a check that flips between two looks has not held', () => {
   assert.deepEqual(told, ['65 failed a|c']);
 });
 
-test('1,000 old results in 5 s are posted as what they end with', () => {
+test('1,000 old results that arrive within 5 s cause one post if the last one failed, and otherwise none', () => {
   const results = (last: boolean) =>
     Array.from({ length: 1001 }, (_, at): Step => {
       return [Math.floor(at / 201), { passed: at < 1000 ? at % 300 < 150 : last, eventMs: JANUARY + at }];
@@ -121,7 +121,7 @@ test('1,000 old results in 5 s are posted as what they end with', () => {
   assert.deepEqual(posts(400, results(false), on), ['14 failed a|c']);
 });
 
-test('a hook hears of at most 1,000 alarms: ERROR before WARN before silence, then the oldest, and the others are counted', () => {
+test('a hook has at most 1,000 alarms: ERROR before WARN before silence, then the oldest; the others are counted', () => {
   const world = new Watched();
   for (let at = 0; at < 1001; at += 1) world.report({ ...fail, asset: `a${at}` });
   const told = world.run(60);
@@ -142,14 +142,14 @@ test('a hook hears of at most 1,000 alarms: ERROR before WARN before silence, th
   assert.deepEqual(untimed(few.run(400)), ['recovered a|d', 'stale old']);
 });
 
-test('the names of alarms take bounded memory, and failing partitions beyond the state count as left out', () => {
+test('alarms take bounded memory, and failing partitions beyond the limit are counted as left out', () => {
   const world = new Watched({ limits: { alarmBytesMax: 600, failedPartitionsMax: 2 } });
   for (const partition of ['1', '2', '3', '4']) world.report({ ...fail, partition });
   assert.equal(world.run(20).length, 2);
   assert.equal(world.decisions.left, 2);
 });
 
-test('nothing is silent for 15 minutes after a start, a move of the clock or a stop [alarms-3]', () => {
+test('no asset counts as silent for 15 minutes after a start, a change of the clock or a stop [alarms-3]', () => {
   assert.deepEqual(posts(1000, [[0, old]]), ['910 stale a']);
   assert.deepEqual(
     posts(1000, [
@@ -187,7 +187,7 @@ test('nothing is silent for 15 minutes after a start, a move of the clock or a s
   assert.deepEqual(moved.run(905), []);
 });
 
-test('an event from the time of a clock that was ahead, or not set, counts from the start', () => {
+test('an event recorded while the clock was ahead, or not set, counts as recorded at the start', () => {
   assert.deepEqual(
     posts(1000, [
       [5, IN_2098 - NOON],
@@ -210,7 +210,7 @@ test('an event from the time of a clock that was ahead, or not set, counts from 
   assert.deepEqual(untimed(world.run(60)), ['stale a']);
 });
 
-test('silence ends with a report, and one that is known stays if the clock is not set', () => {
+test('a report ends the silence of an asset, and a posted silence stays while the clock is not set', () => {
   const world = new Watched();
   const sent = collect(world);
   world.report(old);
@@ -225,7 +225,7 @@ test('silence ends with a report, and one that is known stays if the clock is no
   assert.equal(sent.at(-1)?.alarm.because, 'reported');
 });
 
-test('an end says why: the check passed, another severity, another `only`, forgotten', () => {
+test('the end of an alarm has its reason: the check passed, another severity, another `only`, or forgotten', () => {
   const becauseOf = (change: (world: Watched) => void, more: object = {}) => {
     const world = new Watched(settings(more));
     const sent = collect(world);
@@ -268,7 +268,7 @@ test('an end says why: the check passed, another severity, another `only`, forgo
   );
 });
 
-test('`only` chooses by key, check, partition and the severity of now', () => {
+test('`only` selects by key, check, partition and current severity', () => {
   const told = (only: object) => {
     const world = new Watched(settings({ only, staleAfter: undefined, on: ['failed', 'recovered'] }));
     for (const asset of ['a', 'a\0b', 'ab']) world.report({ ...fail, asset });
@@ -288,7 +288,7 @@ test('`only` chooses by key, check, partition and the severity of now', () => {
   assert.deepEqual(told({ checkName: 'n'.repeat(300) }), ['failed a|long']);
 });
 
-test('a hook that heard of a failure hears of its end, and no other hook does', () => {
+test('a hook gets the end of a failure that lasted, and a new hook no end of what failed before it began', () => {
   const flip: Step[] = [
     [0, fail],
     [60, pass],
@@ -334,7 +334,7 @@ test('a hook that heard of a failure hears of its end, and no other hook does', 
   );
 });
 
-test('a new hook that begins now notes what is silent, also once the clock is set', () => {
+test('a new hook with begin now does not post what was already silent, also once the clock is set', () => {
   assert.deepEqual(posts(1000, [[0, old]], settings({ begin: 'now' })), []);
   const world = new Watched(settings({ begin: 'now' }));
   world.report(old);
@@ -347,7 +347,7 @@ test('a new hook that begins now notes what is silent, also once the clock is se
   assert.equal(world.decisions.file.told.size, 2);
 });
 
-test('a pass of one partition leaves another one failing, and a pass without one ends all', () => {
+test('a pass of one partition leaves another one failing, and a pass without a partition ends all failures', () => {
   const steps: Step[] = [
     [0, { ...fail, partition: '26' }],
     [1, { ...fail, partition: '27' }],
@@ -358,7 +358,7 @@ test('a pass of one partition leaves another one failing, and a pass without one
   assert.deepEqual(posts(500, steps), told);
 });
 
-test('a hook that was away hears what holds, and of 50 flips nothing', () => {
+test('after an outage a hook gets what still holds, and nothing of 50 flips', () => {
   let isAway = true;
   const world = new Watched({ answer: (): Attempt => (isAway ? 'not taken' : 'taken') });
   const steps = Array.from({ length: 50 }, (_, at): Step => [at * 30, at % 2 === 0 ? fail : pass]);
@@ -375,7 +375,7 @@ test('a hook that was away hears what holds, and of 50 flips nothing', () => {
   assert.equal(world.decisions.waiting, 0);
 });
 
-test('a post that might have arrived is sent again as it was, also after a restart and if it is not true any more', () => {
+test('a post that might have arrived is repeated unchanged, also after a restart and if it no longer holds', () => {
   let attempt: Attempt = 'in doubt';
   const world = new Watched({ answer: () => attempt });
   const sent = collect(world);
@@ -392,7 +392,7 @@ test('a post that might have arrived is sent again as it was, also after a resta
   assert.deepEqual(sent.slice(count).map(textOf), ['failed a|c', 'recovered a|c']);
 });
 
-test('an answer ends a post: refused, or failures for 5 minutes, but no outage does', () => {
+test('a post ends when it is refused or fails for 5 minutes, and no outage ends it', () => {
   const after = (attempt: Attempt) => {
     const world = new Watched({ answer: () => attempt });
     world.report(fail);
@@ -405,7 +405,7 @@ test('an answer ends a post: refused, or failures for 5 minutes, but no outage d
   assert.deepEqual(after('not taken'), [991, []]);
 });
 
-test('a hook that is removed, and added again, hears the difference', () => {
+test('a hook that is removed and added again gets the difference', () => {
   const world = new Watched();
   world.report(fail);
   world.report({ ...fail, check: 'd' });
@@ -418,7 +418,7 @@ test('a hook that is removed, and added again, hears the difference', () => {
   assert.deepEqual([first, more], ['10 failed a|e', ['10 recovered a|c']]);
 });
 
-test('a change that is noted needs no post, and its end neither', () => {
+test('a failure that is noted without a post ends without a post', () => {
   const world = new Watched();
   world.report(fail);
   world.run(9);
@@ -432,7 +432,7 @@ test('a change that is noted needs no post, and its end neither', () => {
   assert.equal(world.decisions.file.told.size, 0);
 });
 
-test('an asset of a late event, which has been silent since before all others, is found within 5 minutes', () => {
+test('a late event of the asset that is silent for longest is noticed within 5 minutes', () => {
   const world = new Watched();
   world.report({});
   world.run(1000);

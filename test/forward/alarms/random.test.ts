@@ -235,7 +235,7 @@ class Life {
   }
 }
 
-test('in random lives a hook believes at rest what holds, and hears nothing twice, in its pause or without a cause [alarms-5]', () => {
+test('in random lives a hook ends with what holds, and gets nothing twice, in its pause or without a cause [alarms-5]', () => {
   let posts = 0;
   for (let seed = 1; seed <= 150; seed += 1) {
     const life = new Life(seed);

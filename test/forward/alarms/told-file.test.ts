@@ -40,7 +40,7 @@ const WHOLE: ToldFile = {
 };
 const NAME = toldName('hook');
 
-test('what is written is read again, and a file that is cut or flipped anywhere counts as damaged', async () => {
+test('a file of alarms is read back as written, and is damaged if it is cut or flipped anywhere', async () => {
   const written = diskWith({});
   await writeTold(written, 'hook', WHOLE);
   const disk = written.afterPowerCut({ entries: 0, share: 0, behind: 'nothing' });
@@ -60,7 +60,7 @@ test('what is written is read again, and a file that is cut or flipped anywhere 
   assert.deepEqual(await readTold(disk, 'hook', limits), { ...newToldFile(), made: WHOLE.made });
 });
 
-test('without a file a hook is new, and a file of another format or a huge one is not read', async () => {
+test('without a file of alarms a hook is new, and a file that is too large is not read', async () => {
   assert.deepEqual(await readTold(diskWith({}), 'hook', limits), newToldFile());
   const disk = diskWith({});
   await writeTold(disk, 'hook', WHOLE);

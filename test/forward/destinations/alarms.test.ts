@@ -66,7 +66,7 @@ test('a check that fails twice and then passes causes two posts, also with --no-
   assert.match(text.stdout, /alarms: 0 open, 0 to be posted, last success/);
 });
 
-test('WARN that becomes ERROR is posted with what was posted before', async (t) => {
+test('WARN that becomes ERROR is posted with the severity that was posted before', async (t) => {
   const { got, args } = await hookTo(t, {});
   const service = await serve(t, { args, limits: AT_ONCE });
   await check(service, false, '&severity=WARN');
@@ -79,7 +79,7 @@ test('WARN that becomes ERROR is posted with what was posted before', async (t) 
   assert.deepEqual([first.severity, second.severity, second.seq], ['WARN', 'ERROR', 2]);
 });
 
-test('a hook of a deployment gets its name, and each has a file of its own', async (t) => {
+test('in hosted mode the URL of a hook has the name of the deployment, and each deployment has its own file', async (t) => {
   const { url, got } = await startScripted(t, () => [200, 'ok']);
   const file = join(newFolder(t), 'forward.json');
   forwardFile(file, { name: NAME, to: `hook+${url}/{deployment}`, on: ['failed'] });
@@ -101,7 +101,7 @@ test('a hook of a deployment gets its name, and each has a file of its own', asy
   );
 });
 
-test('after a kill the open post is sent again with the same key, and what was taken is not', async (t) => {
+test('after a kill an unconfirmed post is sent again with the same key, and a confirmed one is not', async (t) => {
   let status = 500;
   const { got, args } = await hookTo(t, {}, () => [status, '']);
   const service = await serveSimulated(t, { args, limits: AT_ONCE });
@@ -122,7 +122,7 @@ test('after a kill the open post is sent again with the same key, and what was t
   assert.equal(got.length, count);
 });
 
-test('what is not true any more is not posted if no request arrived, and a stop loses nothing', async (t) => {
+test('a failure that ends before any request arrived is not posted, and a stop loses no alarm', async (t) => {
   let isDown = true;
   const { got, args } = await hookTo(t, {}, () => (isDown ? [503, 'later'] : [200, 'ok']));
   const service = await serve(t, { args, limits: AT_ONCE });
@@ -146,7 +146,7 @@ test('what is not true any more is not posted if no request arrived, and a stop 
   assert.deepEqual(kindsOf(got.slice(tries)), ['failed', 'recovered']);
 });
 
-test('a silent asset under a key is posted once, and its next event, also after a restart', async (t) => {
+test('a silent asset under the key is posted once, and its next event ends that, also after a restart', async (t) => {
   const stale = { on: ['stale', 'fresh'], staleAfter: '300ms', only: { key_prefix: 'warehouse' } };
   const { got, args } = await hookTo(t, stale);
   const service = await serve(t, { args, limits: AT_ONCE });
@@ -165,7 +165,7 @@ test('a silent asset under a key is posted once, and its next event, also after 
   assert.deepEqual(end, { on: 'fresh', because: 'reported', before: { since: alarm.since } });
 });
 
-test('a deployment that is silent as a whole is posted: its journal stays open for the hook', async (t) => {
+test('a silent deployment is posted, since its journal stays open for the hook', async (t) => {
   const { got, args } = await hookTo(t, { on: ['stale'], staleAfter: '1s' });
   const deployments = writeDeployments(t, ['prod']);
   const limits = { ...AT_ONCE, idleJournalMs: 100 };
@@ -177,7 +177,7 @@ test('a deployment that is silent as a whole is posted: its journal stays open f
   assert.deepEqual(JSON.parse(got[0]!.body).deployment, 'prod');
 });
 
-test('a hook that refuses an alarm, or fails with it for long, gets no more of it, and a full disk delays it [alarms-7]', async (t) => {
+test('a hook gets no more of an alarm that it refuses or fails for long, and a full disk delays the post [alarms-7]', async (t) => {
   const { got, args } = await hookTo(t, {}, ({ body }) => [/refused/.test(body) ? 400 : 500, 'no']);
   const service = await serveSimulated(t, { args, limits: { ...AT_ONCE, hookFailingMs: 100 } });
   let isFull = true;
@@ -207,7 +207,7 @@ test('a hook that refuses an alarm, or fails with it for long, gets no more of i
   assert.ok(!sample('forward_lag_events'));
 });
 
-test('a post that is too long is sent once more without metadata, and one that passed three hooks is not posted', async (t) => {
+test('a post that gets 413 is sent once more without metadata, and one that passed three hooks is not sent', async (t) => {
   const { got, args } = await hookTo(t, {}, ({ body }) => [/boom/.test(body) ? 413 : 200, '']);
   const service = await serve(t, { args, limits: AT_ONCE });
   await check(service, false, '&metadata=%7B%22error%22%3A%22boom%22%7D');
@@ -227,7 +227,7 @@ test('a post that is too long is sent once more without metadata, and one that p
   assert.match(`${keysOf(got)[2]}`, /^"hook\/3\//);
 });
 
-test('a hook of 0.3 hears the ends of what it was posted, and a damaged file makes it new', async (t) => {
+test('a hook of version 0.3 gets the ends of what it was posted, and a damaged file makes it a new one', async (t) => {
   const { got, file, write, args } = await hookTo(t, {
     on: ['failed', 'recovered', 'stale', 'fresh'],
     staleAfter: '1h',

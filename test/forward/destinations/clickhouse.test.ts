@@ -39,7 +39,7 @@ function open(t: TestContext, host: string, options: Partial<Opening> = {}) {
   return destination;
 }
 
-test('an insert has the lines with source and deployment in front, its settings, and a token of source and ids [clickhouse-1]', async (t) => {
+test('an insert has source and deployment before each line, its settings, and a token of source and ids [clickhouse-1]', async (t) => {
   const folder = newFolder(t);
   const passwordFile = join(folder, 'password');
   writeFileSync(passwordFile, 'se cret\n', { mode: 0o600 });
@@ -72,7 +72,7 @@ test('an insert has the lines with source and deployment in front, its settings,
   assert.equal(await destination.haveFilesChanged(NEVER), true);
 });
 
-test('it says how far it is, and what says something else is not understood', async (t) => {
+test('the answer to an ask is read as the position of the table, and any other answer is not understood', async (t) => {
   let body = '';
   const { url, got } = await startScripted(t, () => done(body));
   const destination = open(t, new URL(url).host);
@@ -106,7 +106,7 @@ test('it says how far it is, and what says something else is not understood', as
   );
 });
 
-test('what an answer to an insert means follows from the code of its exception [clickhouse-5]', async (t) => {
+test('the outcome of an insert follows from the code of its exception [clickhouse-5]', async (t) => {
   let answer: Scripted = done();
   const { url } = await startScripted(t, ({ url }) =>
     /SELECT/.test(`${url}`) ? done(`[9, "${SOURCE}", "24.8.1"]`) : answer,
@@ -143,7 +143,7 @@ test('what an answer to an insert means follows from the code of its exception [
   assert.equal(await sent(done()), 'recorded');
 });
 
-test('a reason has neither the password nor the row [clickhouse-6]', async (t) => {
+test('a reason shows neither the password nor the row [clickhouse-6]', async (t) => {
   const passwordFile = join(newFolder(t), 'password');
   writeFileSync(passwordFile, 'grossesGeheimnis\n', { mode: 0o600 });
   const { url } = await startScripted(t, (_, count) =>
@@ -219,7 +219,7 @@ async function deliver(
   return refused;
 }
 
-test('a request or a reply that is lost, or a request that is late, stores each line once and refuses only those that are bad [clickhouse-2]', async (t) => {
+test('if a request or reply is lost, or a request is late, each line is stored once, and only bad ones are refused [clickhouse-2]', async (t) => {
   const [november, december] = [plainLines(9), plainLines(8, 10, '2026-12-01T00:00:00.000Z')];
   const lines = [...november, ...december];
   const bad = ['3', '7', '8', '10'];
@@ -245,7 +245,7 @@ test('a request or a reply that is lost, or a request that is late, stores each 
   assert.ok(requests > 25, `${requests}`);
 });
 
-test('a bad line is found although answers are lost more often than it takes requests to find it', async (t) => {
+test('a bad line is found although every third answer is lost', async (t) => {
   const table = new Table();
   table.isBad = ({ partition }) => partition === '40';
   let requests = 0;
@@ -261,7 +261,7 @@ test('a bad line is found although answers are lost more often than it takes req
   assert.ok(requests < 60, `${requests}`);
 });
 
-test('a search for a bad line that a crash ends makes the same insert again before it stores another one [clickhouse-8]', async (t) => {
+test('a search for a bad line that a crash interrupts repeats the same insert before it stores another one [clickhouse-8]', async (t) => {
   let bad = 0;
   let inserts: string[] = [];
   const { url } = await startScripted(t, (got) => {
@@ -297,7 +297,7 @@ test('a search for a bad line that a crash ends makes the same insert again befo
   }
 });
 
-test('a server that knows a token and does not have its rows, since it was killed between the two, gets the rows [clickhouse-4]', async (t) => {
+test('a server that was killed when it had stored a token but not its rows gets the rows [clickhouse-4]', async (t) => {
   const table = new Table();
   const lines = plainLines(9);
   table.tokens.add(`2026-11 ${SOURCE}:${lines[0]!.event.id}:${lines[4]!.event.id}`);
@@ -308,7 +308,7 @@ test('a server that knows a token and does not have its rows, since it was kille
   assert.equal(table.tokens.size, 4);
 });
 
-test('a repeated insert is verified although a lagging server made earlier events be inserted again first [clickhouse-9]', async (t) => {
+test('a repeated insert is verified although a lagging server first needs earlier events again [clickhouse-9]', async (t) => {
   const table = new Table();
   const [first, second] = plainLines(2).map((line) => batch([line])) as [Shipment, Shipment];
   // The second insert kills the server, and the ask after it gets what a server says that lags.
@@ -330,7 +330,7 @@ test('a repeated insert is verified although a lagging server made earlier event
   assert.deepEqual(table.stored, ['1', '2']);
 });
 
-test('an insert has at most 10,000 lines, and fewer if a proxy takes no larger requests', async (t) => {
+test('an insert has at most 10,000 lines, and fewer if a proxy refuses larger requests', async (t) => {
   let table = new Table();
   let rowsMax = 20_000;
   const { url } = await startScripted(t, (got) =>
@@ -351,7 +351,7 @@ test('an insert has at most 10,000 lines, and fewer if a proxy takes no larger r
   );
 });
 
-test('hosts are tried in turn: an ask tries each of them, and an insert the next one after each failure', async (t) => {
+test('an ask tries all hosts in turn, and after a failed insert the next one goes to another host', async (t) => {
   const table = new Table();
   const closed = await freePort(t);
   const isDown = [true, false];

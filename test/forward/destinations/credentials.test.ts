@@ -32,7 +32,7 @@ async function hubs(t: TestContext, own: Partial<Limits> = {}) {
   return { destinations, tokens: () => got.map(({ headers }) => headers['x-token']), dead: files[0]!, last: files[2]! };
 }
 
-test('a file that does not answer stops its own destination with a reason, and no other one [credentials-1]', async (t) => {
+test('a token file that does not answer stops its destination with the reason, and another one keeps its token [credentials-1]', async (t) => {
   const { destinations, tokens, dead, last } = await hubs(t);
   const [first, second, third] = destinations;
   const ask = (destination: AskableDestination) => within('an answer', ENDS_MS, destination.ask(NEVER));
@@ -53,7 +53,7 @@ test('a file that does not answer stops its own destination with a reason, and n
   assert.equal((await ask(third)).kind, 'at');
 });
 
-test('a stop does not wait for a file that does not answer', async (t) => {
+test('a stop does not wait for a token file that does not answer', async (t) => {
   const { destinations } = await hubs(t, { fileReadMs: 10 * ENDS_MS });
   const [first] = destinations;
   await first.ask(NEVER);

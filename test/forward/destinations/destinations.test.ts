@@ -84,7 +84,7 @@ function tookAll({ body }: Got): Scripted {
   return [200, JSON.stringify({ seq, id })];
 }
 
-test('a plain upstream: what each answer means [targets-2]', async (t) => {
+test('each answer of a plain destination has its outcome [targets-2]', async (t) => {
   const withPartition: PlainEvent = { ...check, partition: 'p' };
   const table: readonly (readonly [string, Scripted, expected: string, event?: PlainEvent])[] = [
     ['recorded', [200, '{}'], 'recorded'],
@@ -131,7 +131,7 @@ test('a plain upstream: what each answer means [targets-2]', async (t) => {
   }
 });
 
-test('a hub is asked: what each answer means, and that only an answer decides that there is none [targets-3]', async (t) => {
+test('each answer of a hub to an ask has its outcome, and only an answer can mean that there is no hub [targets-3]', async (t) => {
   const table: readonly (readonly [Scripted, expected: string])[] = [
     [[200, HUB], 'at'],
     [[200, `{"seq":7,"id":"${ID}"}`], 'at'],
@@ -166,7 +166,7 @@ test('a hub is asked: what each answer means, and that only an answer decides th
   assert.deepEqual([got[0]?.method, got[0]?.url], ['GET', `/prod/forward/${SOURCE}`]);
 });
 
-test('a hub gets lines: what each answer means [targets-4]', async (t) => {
+test('each answer of a hub to lines has its outcome [targets-4]', async (t) => {
   const { lines } = batch([orders, orders, orders], 7);
   const ids = lines.map(({ event }) => event.id);
   const at = (seq: number, id: string | null | undefined) => JSON.stringify({ seq, id });
@@ -213,7 +213,7 @@ test('a hub gets lines: what each answer means [targets-4]', async (t) => {
   }
 });
 
-test('a hub that accepts gzip gets packed lines, and gets them again unpacked if it refuses them', async (t) => {
+test('a hub that accepts gzip gets compressed lines, and gets them again uncompressed if it refuses them', async (t) => {
   const long: PlainEvent = { ...orders, description: 'x'.repeat(400) };
   let refusal: Scripted | undefined;
   let gzip: unknown = true;
@@ -253,7 +253,7 @@ test('a hub that accepts gzip gets packed lines, and gets them again unpacked if
   }
 });
 
-test('lines with members that version 0.3 does not know go to a hub that says it takes them', async (t) => {
+test('lines with members that version 0.3 does not know are sent only to a hub that says it accepts them', async (t) => {
   const first = (name: readonly [string, number] | undefined, slot = ''): PlainEvent => ({
     ...orders,
     origin: { id: ID, source: idOf(50), seq: 1, recorded: '2020-01-01T00:00:00.000Z', first: name },
@@ -291,7 +291,7 @@ test('lines with members that version 0.3 does not know go to a hub that says it
   assert.deepEqual(await send(through.slice(2)), [older], 'the hub went back a version');
 });
 
-test('a hub gets the lines byte for byte, with the crc before them and what was lost', async (t) => {
+test('a hub gets the lines byte for byte, with the crc before them and the range of lost events', async (t) => {
   const event: PlainEvent = {
     ...orders,
     metadata: '{"rows":1.0,"big":12345678901234567890,"text":"é\\u2028"}',
@@ -313,7 +313,7 @@ test('a hub gets the lines byte for byte, with the crc before them and what was 
   assert.match(lines[0]!.text, new RegExp(`"crc":"${second.headers['assetlog-crc']}"}$`));
 });
 
-test('as many lines as fit are sent, at least one, and fewer where a proxy takes less or a link is slow', async (t) => {
+test('a request has as many lines as fit, at least one, and fewer if a proxy refuses it or the link is slow', async (t) => {
   const events = Array.from({ length: 40 }, (): PlainEvent => orders);
   const { lines } = batch(events);
   const lineBytes = lines[0]!.end + 1;
@@ -351,7 +351,7 @@ test('as many lines as fit are sent, at least one, and fewer where a proxy takes
   assert.deepEqual(kinds, ['again', 'again', 'stopped']);
 });
 
-test('each type of event is sent with everything in the body, as the API takes it', async (t) => {
+test('a plain destination gets each type of event with all its values in the body', async (t) => {
   const { url, got } = await startScripted(t, () => [200, '{}']);
   const metadata = '{"rows":1.0,"big":12345678901234567890,"a":1e400,"a":"\\u00e9\\/"}';
   const events: readonly PlainEvent[] = [
@@ -393,7 +393,7 @@ test('each type of event is sent with everything in the body, as the API takes i
   }
 });
 
-test('a stamp is added to the metadata without changing a byte of the rest', async (t) => {
+test('a stamp is added to the metadata, and no other byte changes', async (t) => {
   const { url, got } = await startScripted(t, () => [200, '{}']);
   const destination = open(t, 'api', url, { stamp: true });
   const events: readonly PlainEvent[] = [
@@ -415,7 +415,7 @@ test('a stamp is added to the metadata without changing a byte of the rest', asy
   ]);
 });
 
-test('a redirect is never followed: the other server sees nothing, and the reason names it [targets-1]', async (t) => {
+test('a redirect is never followed, and the reason names its target [targets-1]', async (t) => {
   const other = await startScripted(t, () => [200, '{}']);
   for (const status of [301, 302, 303, 307, 308]) {
     const { url } = await startScripted(t, () => [status, '', { Location: `${other.url}/x?\u00e9` }]);
@@ -429,7 +429,7 @@ test('a redirect is never followed: the other server sees nothing, and the reaso
   assert.deepEqual(other.got, []);
 });
 
-test('no connection means again', async (t) => {
+test('without a connection a request is tried again', async (t) => {
   const to = `http://127.0.0.1:${await freePort(t)}`;
   for (const kind of ['hub', 'api'] as const) {
     assert.match(reasonOf(await open(t, kind, to).send(batch(), NEVER)), /^cannot be reached: .*ECONNREFUSED/);
@@ -440,7 +440,7 @@ test('no connection means again', async (t) => {
   assert.equal((await noName.send(batch(), NEVER)).kind, 'again');
 });
 
-test('a server that speaks something else than HTTP, such as NATS, is said to', async (t) => {
+test('a server that does not speak HTTP, such as NATS, is reported as such', async (t) => {
   const port = await listenOn(
     t,
     createNetServer((socket) => socket.on('error', () => {}).end('INFO {}\r\n')),
@@ -449,7 +449,7 @@ test('a server that speaks something else than HTTP, such as NATS, is said to', 
   assert.equal(reasonOf(asked), 'sent no complete reply: it does not speak HTTP; check the URL');
 });
 
-test('a reply that is cut anywhere is not taken for a whole one', async (t) => {
+test('a reply that is cut anywhere is not accepted', async (t) => {
   const { lines } = batch();
   const body = JSON.stringify({ seq: 1, id: lines[0]!.event.id });
   const reply = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
@@ -472,7 +472,7 @@ test('a reply that is cut anywhere is not taken for a whole one', async (t) => {
   assert.equal((await api.send({ lines, lost: undefined }, NEVER)).kind, 'recorded');
 });
 
-test('Retry-After is read as seconds or as a date beside the Date of the reply', async (t) => {
+test('Retry-After is read as seconds, or as a date relative to the Date of the reply', async (t) => {
   const table: readonly (readonly [Readonly<Record<string, string>>, number | undefined])[] = [
     [{}, undefined],
     [{ 'Retry-After': '7' }, 7_000],
@@ -553,7 +553,7 @@ test('a reason says what to do about the token, and quotes little of a reply, on
   assert.equal(reason.match(/<b>/g)?.length, 20);
 });
 
-test('a hub that repeats the token where an id belongs is not understood, and the token is in no text', async (t) => {
+test('a hub that answers with the token in place of an id is not understood, and the token is not shown', async (t) => {
   const tokenFile = join(newFolder(t), 'token');
   writeFileSync(tokenFile, 'asl_first');
   let said: object = {};

@@ -24,7 +24,7 @@ const SECRET = 'd41d8cd98f00b204e9800998ecf8427e';
 const TEXT = 'Bearer zyxwvutsrqponmlkjihgfedcba';
 const reveals = (text: string) => [SECRET, TEXT, 'zyxwvutsrq'].filter((value) => text.includes(value));
 
-test('each kind over HTTP sends the headers, with values read again from their files', async (t) => {
+test('each destination over HTTP gets the headers, with values read again from their files', async (t) => {
   const { url, got } = await startScripted(t, () => [503, 'later']);
   const file = join(newFolder(t), 'secret');
   const batch = { lines: linesOf([{ type: 'AssetObservation', assetKey: ['a'] }]), lost: undefined };
@@ -61,7 +61,7 @@ test('each kind over HTTP sends the headers, with values read again from their f
   }
 });
 
-test('no value is in the log, a status, a dead letter or a state, whatever repeats it [headers-3]', async (t) => {
+test('no value of a header is in a log, a status, a dead letter or a state, whatever answer repeats it [headers-3]', async (t) => {
   const answers: Record<string, (values: string) => Scripted> = {
     refused: (values) => [400, `{"error":"no ${values}"}`],
     moved: (values) => [302, values, { Location: `https://login.example/?${encodeURIComponent(values)}` }],
@@ -111,7 +111,7 @@ test('no value is in the log, a status, a dead letter or a state, whatever repea
   assert.match(tried.stdout + tried.stderr, /or check headers/);
 });
 
-test('a destination on this machine is not reached through a proxy, one elsewhere is, and a file is read again', async (t) => {
+test('a destination on this machine is reached directly, another one through the proxy, whose file is read again', async (t) => {
   const file = join(newFolder(t), 'proxy');
   const seen: (string | undefined)[] = [];
   const open: typeof openClient = (protocol, limits, ca, route) => {

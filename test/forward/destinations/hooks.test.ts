@@ -31,7 +31,7 @@ async function startHooked(t: Scope, answer: (got: Got, count: number) => Script
   return { service, got, letters: () => deadLettersIn(service.data, NAME) };
 }
 
-test('500, 502 and 504 for long give an event up, and 408, 429 and 503 do not, however long', async (t) => {
+test('an event that gets 500, 502 or 504 for long is given up, and one that gets 408, 429 or 503 is not', async (t) => {
   const firstMs = new Map<number, number>();
   const triesOf = (status: number) => got.filter((one) => keyOf(one) === `${status}`).length;
   const { service, got, letters } = await startHooked(t, (one) => {
@@ -55,7 +55,7 @@ test('500, 502 and 504 for long give an event up, and 408, 429 and 503 do not, h
   );
 });
 
-test('at 413 an event is sent once more without its metadata, and who takes it whole gets it whole', async (t) => {
+test('an event that gets 413 is sent once more without its metadata, and one below the limit with it', async (t) => {
   const { service, got, letters } = await startHooked(t, (one) =>
     one.body.length > (keyOf(one) === 'never' ? 0 : 1_000) ? [413, 'too long'] : [200, 'ok'],
   );
@@ -78,7 +78,7 @@ test('at 413 an event is sent once more without its metadata, and who takes it w
   );
 });
 
-test('in hosted mode what is sent at 413 begins with the deployment as well, and waits for its turn', async (t) => {
+test('in hosted mode the repetition after a 413 also begins with the deployment, and waits for its turn', async (t) => {
   const { url, got } = await startScripted(t, (one) => (one.body.length > 400 ? [413, ''] : [200, '']));
   const options = { to: `hook+${url}`, source: '', tokenHeader: 'X', stamp: false, limits: standardLimits };
   const destination = openHook({ ...options, deployment: 'prod' });
@@ -110,7 +110,7 @@ async function startRing(t: Scope, count: number, isCircle: boolean) {
 const passedIn = ({ data }: { readonly data: string }) =>
   eventsIn(data).map(({ idempotency_key: key = 'hook/0' }) => Number(`${key}`.split('/')[1]));
 
-test('a circle of hooks ends after three rounds, and a chain of them is right [hooks-9]', async (t) => {
+test('a circle of hooks ends after three rounds, and a chain of four services is not taken for one [hooks-9]', async (t) => {
   const [a, b] = (await startRing(t, 2, true)) as [Served, Served];
   await fail(a);
   await eventually('a warning', () => b.notices.some((line) => /too many hooks/.test(line)));
@@ -140,7 +140,7 @@ test('a circle of hooks ends after three rounds, and a chain of them is right [h
   assert.ok(!chain.some(({ notices }) => /too many hooks/.test(notices.join())));
 });
 
-test('a hook at the address of its own service ends the start with exit code 2, and is refused by a reload', async (t) => {
+test('a hook with the URL of its own service ends the start with 2, and is refused at a reload', async (t) => {
   const port = await freePort(t);
   const itself = (url: string) => `posts to ${url}, which is this service itself; give it another URL`;
   const args = ['--port', `${port}`, '--on-failed-check', `http://localhost:${port}/report_asset_check/`];
@@ -161,7 +161,7 @@ test('a hook at the address of its own service ends the start with exit code 2, 
   assert.match(service.notices.join(), /the destinations were read again/);
 });
 
-test('which URLs lead to a service', () => {
+test('a URL that leads to the service itself is recognized', () => {
   const own = 'http://127.0.0.1:3000';
   const table: readonly (readonly [string, address: string, boolean])[] = [
     [own, '127.0.0.1', true],

@@ -96,7 +96,7 @@ test('frames are read the same wherever their bytes are cut', () => {
   );
 });
 
-test('what is no NATS, or longer than it may be, is refused before it is all there', () => {
+test('bytes that are not NATS, or exceed a limit, are refused before all of them have arrived', () => {
   const small = { ...limits, natsControlBytesMax: 40, natsMessageBytesMax: 100 };
   const texts = ['HTTP/1.1 400 Bad Request\r\n', `INFO ${'x'.repeat(40)}`, 'MSG a 1 101\r\n', 'MSG a 1 -1\r\n'];
   texts.push('MSG a 1 x\r\n', 'HMSG a 1 12 10\r\n', 'HMSG a 1 -2 10\r\n', '\r\n');
@@ -105,7 +105,7 @@ test('what is no NATS, or longer than it may be, is refused before it is all the
   }
 });
 
-test('a line of a server is read in one pass, whatever is in it', async (t) => {
+test('a line of a server is read in linear time, whatever it contains', async (t) => {
   const blanks = ' '.repeat(30_000);
   const error = `-ERR '${'Auth'.repeat(15_000)}'\r\n`;
   const stub = await startNatsStub(t, { answer: () => error });
@@ -118,7 +118,7 @@ test('a line of a server is read in one pass, whatever is in it', async (t) => {
   assert.ok(processorMs() - before < 1000, `${processorMs() - before} ms`);
 });
 
-test('a batch has the lines as they are, after the message that the stream has, also of a deployment [nats-2]', async (t) => {
+test('a batch has the lines unchanged and the seq at which the stream has to be, also of a deployment [nats-2]', async (t) => {
   const stub = await startNatsStub(t);
   for (const deployment of [undefined, 'prod']) {
     const destination = open(t, stub.to, { deployment });
@@ -157,7 +157,7 @@ test('a batch has the lines as they are, after the message that the stream has, 
   }
 });
 
-test('only an acknowledgement of the whole batch counts [nats-3]', async (t) => {
+test('a batch counts as stored only if all of it is acknowledged [nats-3]', async (t) => {
   const answers: readonly (object | string)[] = [
     { stream: 'ASSETLOG', seq: 2 },
     { stream: 'ASSETLOG', seq: 2, count: 1 },
@@ -182,7 +182,7 @@ test('only an acknowledgement of the whole batch counts [nats-3]', async (t) => 
   }
 });
 
-test('an ask that fails says nothing about what is there', async (t) => {
+test('an ask that fails gives a reason and no position', async (t) => {
   const failures: readonly (readonly [RegExp, (stub: NatsStub, message: Published) => object | string])[] = [
     [
       /^again: answers 10008: JetStream system temporarily unavailable$/,
@@ -215,7 +215,7 @@ test('an ask that fails says nothing about what is there', async (t) => {
   assert.equal(batchesOf(marked)[0]?.headers['Nats-Expected-Last-Subject-Sequence'], '7');
 });
 
-test('an error that is null is none: in the position of a stream, and in an acknowledgement', async (t) => {
+test('an error that is null is no error, in the position of a stream and in an acknowledgement', async (t) => {
   const [line] = batch(1).lines;
   const data = line!.bytes.subarray(line!.start, line!.end).toString('base64');
   for (const error of [null, undefined]) {
@@ -232,7 +232,7 @@ test('an error that is null is none: in the position of a stream, and in an ackn
   }
 });
 
-test('a request that a stream without a leader dropped is sent again, a batch is not', async (t) => {
+test('a request that a stream without a leader dropped is sent again, and a batch is not', async (t) => {
   let dropped = 0;
   const stub = await startNatsStub(t, {
     answer: ({ subject, headers }) => {
@@ -247,7 +247,7 @@ test('a request that a stream without a leader dropped is sent again, a batch is
   assert.equal(batchesOf(stub).length, 2);
 });
 
-test('what an operator sends again leaves the position where it is, and is found by the next retry', async (t) => {
+test('a retry leaves the position of the stream unchanged, and is found by the next retry', async (t) => {
   let losesAnswers = false;
   const stub = await startNatsStub(t, { passes: (message) => !losesAnswers || !message.includes('"count"') });
   const destination = open(t, stub.to);
@@ -272,7 +272,7 @@ test('what an operator sends again leaves the position where it is, and is found
   );
 });
 
-test('a login is sent as CONNECT has it, and no reason repeats it [nats-7]', async (t) => {
+test('a login is sent in CONNECT, and no reason shows it [nats-7]', async (t) => {
   const folder = newFolder(t);
   const [tokenFile, passwordFile] = [join(folder, 'token'), join(folder, 'password')];
   writeFileSync(tokenFile, 'secret-of-the-token\n');
@@ -318,7 +318,7 @@ test('a login is sent as CONNECT has it, and no reason repeats it [nats-7]', asy
   assert.match(shown(await open(t, wanting.to).ask(NEVER)), /name a token file, or a user and a password file$/);
 });
 
-test('a login is not sent without TLS to a nats+tls:// URL [nats-8]', async (t) => {
+test('no login is sent to a nats+tls:// URL without TLS [nats-8]', async (t) => {
   const stub = await startNatsStub(t);
   const found = shown(await open(t, stub.to.replace('nats:', 'nats+tls:')).ask(NEVER));
   assert.match(found, /^stopped: turned away: .* offers no TLS/);
@@ -351,7 +351,7 @@ test('hosts are tried in turn, the next one after each failure', async (t) => {
   assert.match(shown(await none.ask(NEVER)), /^again: 127.0.0.1:\d+ cannot be reached: connect ECONNREFUSED/);
 });
 
-test('a batch fits the server and the stream, and a line that does not is refused without being sent', async (t) => {
+test('a batch fits the limits of the server and the stream, and a line that exceeds them is refused unsent', async (t) => {
   const stub = await startNatsStub(t, { info: { max_payload: 4_000 } });
   const destination = open(t, stub.to);
   await destination.ask(NEVER);
@@ -383,7 +383,7 @@ test('a batch fits the server and the stream, and a line that does not is refuse
   assert.equal((await other.send(batch(1, 1, 200), NEVER)).kind, 'refused');
 });
 
-test('a batch that is not acknowledged in time is followed by smaller ones', async (t) => {
+test('after a batch that is not acknowledged in time the next ones are smaller', async (t) => {
   let isSlow = true;
   const stub = await startNatsStub(t, {
     answer: ({ headers }) => (isSlow && 'Nats-Batch-Id' in headers ? '' : undefined),
@@ -401,7 +401,7 @@ test('a batch that is not acknowledged in time is followed by smaller ones', asy
   assert.deepEqual(sizes, [8, 4, 2, 4, 8]);
 });
 
-test('a stream that cannot be used stops, with the command that mends it', async (t) => {
+test('a stream that cannot be used stops forwarding, and the reason has the command that corrects it', async (t) => {
   const noStream = () => errorOf(10_059, 'stream not found', 404);
   const problems: readonly (readonly [Parameters<typeof startNatsStub>[1], RegExp])[] = [
     [{ info: { version: '2.10.29' } }, /is version 2.10.29, .* 2.12/],
@@ -441,7 +441,7 @@ test('a stream that cannot be used stops, with the command that mends it', async
   }
 });
 
-test('a stream that is full says which limit it is, and the command that makes space', async (t) => {
+test('the reason for a full stream names the limit and the command that makes space', async (t) => {
   const edit = 'or let the stream drop old messages: nats stream edit ASSETLOG';
   const more = `; let account and server have more, ${edit} --max-bytes N`;
   const hints: readonly (readonly [number, string, string])[] = [
@@ -460,7 +460,7 @@ test('a stream that is full says which limit it is, and the command that makes s
   }
 });
 
-test('a server that asks is answered, and a request that is given up leaves nothing behind', async (t) => {
+test('a PING is answered, and an aborted request leaves nothing behind', async (t) => {
   const stub = await startNatsStub(t, { answer: ({ subject }) => (subject === GET ? '' : undefined) });
   const destination = open(t, stub.to, { limits: { ...limits, natsAnswerMs: 60_000 } });
   const stopping = new AbortController();
@@ -478,7 +478,7 @@ test('a server that asks is answered, and a request that is given up leaves noth
   await eventually('its connections are closed', async () => stub.sockets.every(({ destroyed }) => destroyed));
 });
 
-test('a server may send little that nothing waits for; beyond it the next request says why there is no connection [nats-14]', async (t) => {
+test('a server that sends too much unasked loses its connection, and the next request says why [nats-14]', async (t) => {
   const few = { ...limits, natsSecondBytesMax: 1_000_000, natsPieceBytes: 10_000 };
   let late = '';
   const stub = await startNatsStub(t, {
@@ -512,7 +512,7 @@ test('a server may send little that nothing waits for; beyond it the next reques
   for (let tries = 0; tries < 2; tries += 1) assert.match(shown(await waiting.ask(NEVER)), /^again: .* not asked for/);
 });
 
-test('chunks of a byte count as much as lines, and the answers to requests do not', async (t) => {
+test('chunks of a byte count against the limit like lines, and answers to requests do not count', async (t) => {
   const few = { ...limits, natsSecondBytesMax: 1_000_000, natsPieceBytes: 10_000 };
   let isDripping = true;
   const stub = await startNatsStub(t, {
@@ -537,7 +537,7 @@ test('chunks of a byte count as much as lines, and the answers to requests do no
   }
 });
 
-test('an answer with another type of value is refused with a sentence, in which the value is cut, quoted and masked', async (t) => {
+test('an answer with a value of another type is refused, and the reason shows the value cut, quoted and masked', async (t) => {
   const passwordFile = join(newFolder(t), 'password');
   const secret = 'pass-word-of-the-login';
   writeFileSync(passwordFile, secret);

@@ -82,7 +82,7 @@ async function ask(destination: AskableDestination): Promise<string> {
   return asked.reason;
 }
 
-test('a destination with its own CA is trusted if the CA is in its file, by name and by address', {
+test('a certificate is trusted if its CA is in the file of the destination, by name and by address', {
   skip,
 }, async (t) => {
   const folder = newFolder(t);
@@ -106,7 +106,7 @@ test('a destination with its own CA is trusted if the CA is in its file, by name
   assert.equal(await ask(open(t, url, both)), 'at');
 });
 
-test('a CA file that is replaced is used for the next connection, and a bad one stops with its name', {
+test('a replaced CA file is used for the next connection, and a bad one stops the destination with its name', {
   skip,
 }, async (t) => {
   const folder = newFolder(t);
@@ -135,7 +135,7 @@ test('a CA file that is replaced is used for the next connection, and a bad one 
   assert.equal(got.length, 2);
 });
 
-test('a certificate for another name, or out of its time, is not trusted, and the reason says what to do [targets-tls-1]', {
+test('a certificate for another name, or outside its dates, is refused, and the reason says what to do [targets-tls-1]', {
   skip,
 }, async (t) => {
   const folder = newFolder(t);
@@ -170,7 +170,7 @@ test('a certificate for another name, or out of its time, is not trusted, and th
   }
 });
 
-test('a server without TLS at an https address is not used, and the reason says so', async (t) => {
+test('a server without TLS at an https URL gets no request, and the reason says so', async (t) => {
   const { url, got } = await startScripted(t, () => [200, HUB]);
   assert.match(
     await ask(open(t, url.replace('http:', 'https:'))),
@@ -179,7 +179,7 @@ test('a server without TLS at an https address is not used, and the reason says 
   assert.deepEqual(got, []);
 });
 
-test('a server that wants a certificate of its client, as one of NATS may, is not taken for one without TLS', () => {
+test('a server that requires a certificate of its client is reported as such, and not as one without TLS', () => {
   const message =
     'C0:error:0A00045C:SSL routines:ssl3_read_bytes:tlsv13 alert certificate required:../ssl/record.c:1605:';
   assert.deepEqual(unreached({ message, code: 'ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED' }, { caFile: 'ca.pem' }), {
@@ -190,7 +190,7 @@ test('a server that wants a certificate of its client, as one of NATS may, is no
   });
 });
 
-test('TLS with a NATS server begins after its first line, and the login follows only if its certificate is right', {
+test('TLS with NATS begins after the first line, and the login is sent only if the certificate is right', {
   skip,
 }, async (t) => {
   const folder = newFolder(t);

@@ -16,7 +16,7 @@ import { SimulatedDisk } from '../../world/simulated-disk.ts';
 
 const TOKEN = 'Service-Cloud-Api-Token';
 
-test('another token can neither write as a source, ask as it, nor say that it was that source [bound-1]', async () => {
+test('another token can neither send as a source, ask for its position, nor claim to have been that source [bound-1]', async () => {
   const hub = await TestHub.open(new SimulatedDisk());
   const [sent, other] = [new SentJournal(5, sourceOf(1)), new SentJournal(5, sourceOf(2))];
   assert.equal((await hub.put(sent, 1, 2, { tokenName: 'roof' })).status, 200);
@@ -44,7 +44,7 @@ test('another token can neither write as a source, ask as it, nor say that it wa
   assert.match(hub.notices.join('\n'), /came with another token.*"bound":"roof","token":"cellar"/);
 });
 
-test('a binding outlives a stop, and a crash ten seconds later; a journal that is forgotten has none', async () => {
+test('the binding of a source to its token survives a stop and a crash, and ends when the source is forgotten', async () => {
   const hub = await TestHub.open(new SimulatedDisk(), { limits: { seenWriteMs: 20 } as never });
   const sent = new SentJournal(5);
   await hub.put(sent, 1, 2, { tokenName: 'roof' });
@@ -55,7 +55,7 @@ test('a binding outlives a stop, and a crash ten seconds later; a journal that i
   assert.equal((await again.put(sent, 1, 3, { tokenName: 'cellar' })).status, 200);
 });
 
-test('events of a bound source that come with another token by another way are recorded, with one warning', async () => {
+test('events of a bound source that arrive from another site are recorded, with one warning', async () => {
   const hub = await TestHub.open(new SimulatedDisk());
   await hub.put(new SentJournal(1, sourceOf(1)), 1, 1, { tokenName: 'roof' });
   const site = new SentJournal(4, sourceOf(2), (seq) => ({
@@ -67,7 +67,7 @@ test('events of a bound source that come with another token by another way are r
   assert.equal(warnings.length, 1);
 });
 
-test('a second token of the same name replaces the first one, and an operator binds sources beside the service and without it', async (t) => {
+test('a second token of the same name replaces the first, and sources can be bound with and without the service', async (t) => {
   const file = join(newFolder(t), 'deployments.json');
   const [first, second, other] = [newToken(), newToken(), newToken()];
   const entry = (name: string, { digest }: { digest: string }) => ({

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { Budget } from '../../../src/forward/hub/budget.ts';
 
-test('as many requests are at work as have the bytes, and at least one, in the order in which they came [budget-1]', async () => {
+test('requests run in the order of their arrival while their bytes fit the budget, and at least one runs [budget-1]', async () => {
   const budget = new Budget(100);
   const begun: string[] = [];
   const ends = new Map<string, () => void>();
@@ -35,7 +35,7 @@ test('as many requests are at work as have the bytes, and at least one, in the o
   await Promise.all(all);
 });
 
-test('a request that fails gives its bytes back', async () => {
+test('a failed request returns its bytes to the budget', async () => {
   const budget = new Budget(1);
   await assert.rejects(
     budget.run(1, () => Promise.reject(new Error('refused'))),

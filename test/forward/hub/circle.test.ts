@@ -63,7 +63,7 @@ async function reaches(count: number, ...sites: readonly Site[]): Promise<void> 
 }
 
 for (const count of [2, 3, 5].slice(0, rounds({ long: 3, short: 2 }))) {
-  test(`in a circle of ${count} each has each event once, and none is stopped`, async (t) => {
+  test(`in a circle of ${count} services each has each event once, and none is stopped`, async (t) => {
     const sites = await newSites(t, count);
     for (const [at, site] of sites.entries()) await site.start(sites[at + 1]);
     for (const site of sites) assert.deepEqual(await report(site, named('a', 5)), ok(5));
@@ -78,7 +78,7 @@ for (const count of [2, 3, 5].slice(0, rounds({ long: 3, short: 2 }))) {
   });
 }
 
-test('by two ways, and at a top that the device sends to itself, each event arrives once, with its origin', async (t) => {
+test('an event that reaches a hub by two ways, or directly as well, is recorded once, with its origin', async (t) => {
   const [device, one, two, top] = (await newSites(t, 4)) as [Site, Site, Site, Site];
   await top.start();
   for (const site of [one, two]) await site.start(top);
@@ -95,7 +95,7 @@ test('by two ways, and at a top that the device sends to itself, each event arri
   }
 });
 
-test('a restored site gets its own events back from its devices, and the hub behind it leaves out what it has', async (t) => {
+test('a restored site gets its own events back from its devices, and the hub after it leaves out what it has', async (t) => {
   const [device, site, top] = (await newSites(t, 3)) as [Site, Site, Site];
   await top.start();
   await site.start(top);
@@ -129,7 +129,7 @@ test('a restored site gets its own events back from its devices, and the hub beh
   );
 });
 
-test('two services whose direction is turned around double nothing, and later events pass', async (t) => {
+test('when two services swap the direction of forwarding no event is doubled, and later events arrive', async (t) => {
   const [one, other] = (await newSites(t, 2)) as [Site, Site];
   await other.start();
   await one.start(other);
@@ -141,7 +141,7 @@ test('two services whose direction is turned around double nothing, and later ev
   await reaches(35, one, other);
 });
 
-test('a copy of a folder without a new id is told that it is the hub itself', async (t) => {
+test('a source with the id of the hub itself is refused with 403, and the error has the command for a new id', async (t) => {
   const hub = await serve(t, { limits });
   const sent = new SentJournal(2, sourceIn(hub.data) ?? sourceOf(1));
   await sent.put(hub.url, 1, 1);
@@ -152,7 +152,7 @@ test('a copy of a folder without a new id is told that it is the hub itself', as
   assert.equal((await askHub(hub.url, own)).status, 403);
 });
 
-test('50 hubs with devices, the hub that they forward to, and the next one are no circle', async (t) => {
+test('50 hubs with devices, the hub above them and the next one are not taken for a circle', async (t) => {
   const top = await serve(t, { limits });
   const middle = await serve(t, { limits, args: ['--forward-to', top.url] });
   const site = () => serve(t, { limits, args: ['--forward-to', middle.url] });
@@ -181,7 +181,7 @@ test('50 hubs with devices, the hub that they forward to, and the next one are n
 const older = { '0.2.0': release020, '0.3.0': release030 };
 
 for (const [version, { isMissing, build }] of Object.entries(older)) {
-  test(`hubs and devices of ${version} are upgraded in any order: nothing is lost, and nothing is twice`, {
+  test(`hubs and devices of ${version} can be upgraded in any order, and no event is lost or doubled`, {
     skip: isMissing,
   }, async (t) => {
     const program = [process.execPath, await build(t)];
@@ -214,7 +214,7 @@ for (const [version, { isMissing, build }] of Object.entries(older)) {
     }
   });
 
-  test(`a line with an origin waits for a hub of ${version} to be upgraded, and is never in a circle with it twice`, {
+  test(`a line with an origin waits until a hub of ${version} is upgraded, and goes round a circle with it once at most`, {
     skip: isMissing,
   }, async (t) => {
     const program = [process.execPath, await build(t)];

@@ -69,7 +69,7 @@ test('in hosted mode each deployment is a hub of its own, for tokens that may fo
   assert.deepEqual(seqsAt(join(hub.data, 'test')), upTo(6));
 });
 
-test('an event whose write failed, and that the journal has when it is opened again, is not taken twice [hub-service-2]', async (t) => {
+test('an event whose write failed, but that the journal has when it is opened again, is not recorded twice [hub-service-2]', async (t) => {
   const { file, prod } = deployments(t);
   let failsAt = Number.POSITIVE_INFINITY;
   const failing = (log: LogFile): LogFile => ({
@@ -109,7 +109,7 @@ function sentOnce(sent: SentJournal, url: string, headers: Record<string, string
   });
 }
 
-test('a reset of a service for tests makes it forget what it has of other journals', async (t) => {
+test('a reset in test mode makes a hub forget what it has of other journals', async (t) => {
   const hub = await startService(t, { args: ['--test'] });
   const sent = new SentJournal(5);
   assert.equal((await sent.put(hub.url, 1, 5)).status, 200);
@@ -119,7 +119,7 @@ test('a reset of a service for tests makes it forget what it has of other journa
   assert.deepEqual(seqsAt(hub.data), [1, 2]);
 });
 
-test('events of other journals are counted as reports are', async (t) => {
+test('forwarded events are counted in the metrics like reports', async (t) => {
   const hub = await startService(t);
   const sent = new SentJournal(5);
   await sent.put(hub.url, 1, 5);

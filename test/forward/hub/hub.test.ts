@@ -10,7 +10,7 @@ import { makeLines } from '../../support/segments.ts';
 import { serve } from '../../support/service.ts';
 import { upTo } from '../../support/tools.ts';
 
-test('a hub says how far it is, records what is new, and keeps id, source, seq and first time of each event', async (t) => {
+test('a hub replies with its position, records new events, and keeps their id, source, seq and first time', async (t) => {
   const hub = await serve(t);
   const sent = new SentJournal(9, SOURCE, (seq) => ({
     type: 'AssetCheckEvaluation',
@@ -38,7 +38,7 @@ test('a hub says how far it is, records what is new, and keeps id, source, seq a
   }
 });
 
-test('the id and the first time survive a second hub, whose events come from the first', async (t) => {
+test('an event that comes through another hub keeps its id and its first time', async (t) => {
   const hub = await serve(t);
   const { bytes } = makeLines(1, { seq: 5, crc: 7 }, (seq) => ({
     ...observation('a'),
@@ -54,7 +54,7 @@ test('the id and the first time survive a second hub, whose events come from the
   );
 });
 
-test('a clone of a journal is a fork, also if it sends no event that is here [hub-2]', async (t) => {
+test('a copy of a journal gets a 409 fork, also if it sends no event that the hub has [hub-2]', async (t) => {
   const hub = await serve(t);
   const one = new SentJournal(5);
   const other = new SentJournal(8);
@@ -72,7 +72,7 @@ test('a clone of a journal is a fork, also if it sends no event that is here [hu
   assert.deepEqual(seqsAt(hub.data), upTo(5));
 });
 
-test('a gap is sent back with what the hub has, unless the sender says that just these events are lost [hub-3]', async (t) => {
+test('a gap gets a 409 with the position of the hub, unless Assetlog-Lost has exactly the missing events [hub-3]', async (t) => {
   const hub = await serve(t);
   const sent = new SentJournal(20);
   await sent.put(hub.url, 1, 3);
@@ -97,7 +97,7 @@ test('a gap is sent back with what the hub has, unless the sender says that just
   );
 });
 
-test('of events that a journal says it does not have, those before its begin are elsewhere, and not lost', async (t) => {
+test('missing events count as lost only from the seq in Assetlog-Begins on, and those before it as elsewhere', async (t) => {
   const hub = await serve(t);
   const headers = (lost: string, begins: string) => ({ headers: { 'Assetlog-Lost': lost, 'Assetlog-Begins': begins } });
   const cases = [

@@ -25,7 +25,7 @@ async function listed() {
   return { marks, sightings, list };
 }
 
-test('each source is listed once, the silent ones first, whatever comes between', async () => {
+test('each source is listed once, the most silent first, although others arrive and leave meanwhile', async () => {
   const { marks, sightings, list } = await listed();
   const found: string[] = [];
   for (const { id, last_seen } of list()) {
@@ -47,7 +47,7 @@ test('each source is listed once, the silent ones first, whatever comes between'
   assert.deepEqual(after, [...[0, 1, 2].map((at) => ids[at]), ids[3], ids[4], sourceOf(99), ids[7], ids[8], ids[5]]);
 });
 
-test('pages have each source, also if the last one of a page makes a request before the next page', async () => {
+test('pages list each source once, also if the last one of a page makes a request before the next page', async () => {
   for (const isSeen of [false, true]) {
     const { sightings, list } = await listed();
     const found: string[] = [];
@@ -64,7 +64,7 @@ test('pages have each source, also if the last one of a page makes a request bef
   }
 });
 
-test('those that are not silent are left out before a page is cut', async () => {
+test('sources that are not silent are left out before a page is cut', async () => {
   const { sightings, list } = await listed();
   for (const wanted of [{ silentMs: 1_000, limit: 3 }, { silentMs: 1_000 }]) {
     const page = Array.from(list(wanted), ({ id }) => id);
@@ -74,7 +74,7 @@ test('those that are not silent are left out before a page is cut', async () => 
   }
 });
 
-test('a search by the name of one source looks for its id, and by one that several have for each of them', async () => {
+test('a filter by a name that one source has looks up its id, and a name of several sources finds each', async () => {
   const { sightings } = await listed();
   for (const [at, name] of ['one', 'two', 'two'].entries()) sightings.add(ids[at]!, { name });
   const [one, two, none] = [
@@ -88,7 +88,7 @@ test('a search by the name of one source looks for its id, and by one that sever
   assert.equal(none.onlyId?.(), undefined);
 });
 
-test('what came by another journal, and a journal that has a new id, is not missed, until it sends by itself', async () => {
+test('a source that arrives through another one, or has a new id, is not silent until it sends by itself', async () => {
   const { sightings, list, marks } = await listed();
   for (const id of ids) sightings.add(id, {});
   const silent = () => Array.from(list({ silentMs: -1 }), ({ id }) => id);

@@ -59,7 +59,7 @@ function seqsOf(disk: SimulatedDisk, source = DEVICE): number[] {
 
 const NEW = () => TestHub.open(new SimulatedDisk());
 
-test('events that their device has lost come by another way, and are recorded then [one-origin-1]', async () => {
+test('events that their device has lost are recorded when another site sends them [one-origin-1]', async () => {
   const hub = await NEW();
   assert.equal((await hub.put(device(5), 5, 5, { lost: { first: 1, last: 4 } })).seq, 5);
   const site = siteWith(SITE, upTo(5));
@@ -70,7 +70,7 @@ test('events that their device has lost come by another way, and are recorded th
   assert.deepEqual(seqsOf(again.disk), [5, 1, 2, 3, 4], 'also after a crash');
 });
 
-test('a later event that comes first says nothing of those before it [one-origin-2]', async () => {
+test('a later event that arrives first does not hide the earlier ones [one-origin-2]', async () => {
   const hub = await NEW();
   await hub.put(siteWith(SITE, [5]), 1, 1);
   assert.equal((await hub.ask(DEVICE)).seq, 0);
@@ -81,7 +81,7 @@ test('a later event that comes first says nothing of those before it [one-origin
   assert.deepEqual(seqsOf(hub.disk), [5, 1, 2, 3, 4, 6]);
 });
 
-test('two senders with one event have their turns, and it is recorded once [one-origin-3]', async () => {
+test('two sources that send the same event take turns, and it is recorded once [one-origin-3]', async () => {
   const hub = await NEW();
   await hub.ask(SITE);
   const sync = gate();
@@ -93,7 +93,7 @@ test('two senders with one event have their turns, and it is recorded once [one-
   assert.deepEqual(seqsOf(hub.disk), upTo(3));
 });
 
-test('an event that could not be written is not here, and the next sender with it is asked for it', async () => {
+test('an event whose write failed is not taken as recorded, and the next source has to send it', async () => {
   const hub = await NEW();
   await hub.ask(SITE);
   let isFull = true;
@@ -109,7 +109,7 @@ test('an event that could not be written is not here, and the next sender with i
   assert.deepEqual(seqsOf(hub.disk), upTo(3));
 });
 
-test('a journal with a new id is known by its earlier ones: it sends nothing again, and nothing is lost [one-origin-5]', async () => {
+test('a journal with a new id is known by its earlier ids: no event is sent again, and none is lost [one-origin-5]', async () => {
   const hub = await NEW();
   await hub.put(siteWith(SITE, upTo(3)), 1, 3);
   const renamed = new SentJournal(6, OTHER);
@@ -138,7 +138,7 @@ test('a journal with a new id is known by its earlier ones: it sends nothing aga
   assert.deepEqual([seqsOf(late.disk), seqsOf(late.disk, OTHER)], [upTo(9), [5, 6]]);
 });
 
-test('events of this journal are left out, whatever way they come, and one that it does not have is no one else’s [one-origin-8]', async () => {
+test("events of the hub's own journal are left out on any way, and an unknown one shows that it was restored [one-origin-8]", async () => {
   const hub = await NEW();
   for (let count = 0; count < 3; count += 1) await hub.report();
   const site = siteWith(SITE, [0, 1, 2, 3, 0], OWN);
@@ -155,7 +155,7 @@ test('events of this journal are left out, whatever way they come, and one that 
   assert.equal((await again.ask(OWN)).status, 403);
 });
 
-test('lines that were left out move the position of their sender', async () => {
+test('lines that are left out advance the position of their source', async () => {
   const hub = await NEW();
   await hub.put(device(5), 1, 5);
   const site = siteWith(SITE, [1, 2, 0, 3, 4, 5]);
@@ -166,7 +166,7 @@ test('lines that were left out move the position of their sender', async () => {
   assert.equal(eventsOf(hub.disk).length, 6);
 });
 
-test('another event with a name that is here is left out with a warning, and stops no one', async () => {
+test('another event with a known name is left out with a warning, and does not stop its source', async () => {
   const hub = await NEW();
   await hub.put(siteWith(SITE, upTo(3)), 1, 3);
   const clone = new SentJournal(1, OTHER, () => ({
@@ -181,7 +181,7 @@ test('another event with a name that is here is left out with a warning, and sto
   );
 });
 
-test('a hub without its file, some of whose lines were removed, takes what came before the first line as here', async () => {
+test('a hub without its file, whose first lines were removed, takes the events before them as recorded', async () => {
   const parts = { retain: { retainBytes: 3_000 }, segmentBytes: 1_500 };
   const hub = await TestHub.open(new SimulatedDisk(), parts);
   const site = siteWith(SITE, upTo(30));
@@ -216,7 +216,7 @@ function pure(own: Partial<Own> = {}) {
   return { marks, own: all, take };
 }
 
-test('after a repair of the hub each later jump of a sender is wanted again: a line that was left out might have been lost', () => {
+test('after a repair of the hub the gaps of a source are asked for again, since a left out line might be lost', () => {
   const read = (isAfterLoss: boolean) => {
     const marks = new Map<string, Watermark>();
     for (const n of [20, 31])
@@ -231,7 +231,7 @@ test('after a repair of the hub each later jump of a sender is wanted again: a l
   assert.deepEqual(read(false), { seq: 31, id: 'D/31', lost: [{ first: 21, last: 30 }], ahead: [] });
 });
 
-test('a line of this journal that a repair has lost comes back by a circle, once, and is passed on [one-origin-7]', () => {
+test('a line of this journal that a repair lost comes back through a circle once, and is forwarded [one-origin-7]', () => {
   const hub = pure({ lastSeq: 8, losses: [{ first: 3, last: 3 }] });
   const back = [2, 3, 4].map((n) => [OWN, n] as const);
   assert.deepEqual(hub.take('B', 5, back, { lost: { first: 1, last: 4 } }), [`${OWN}/3`]);
@@ -258,7 +258,7 @@ test('a line of this journal that a repair has lost comes back by a circle, once
   });
 });
 
-test('watermarks say which lines are here, in whatever order they came', () => {
+test('watermarks say which lines are recorded, in any order of arrival', () => {
   for (let round = 0; round < 300; round += 1) {
     let mark = NOTHING;
     const here = new Set<number>();
@@ -278,7 +278,7 @@ test('watermarks say which lines are here, in whatever order they came', () => {
   }
 });
 
-test('of too many ranges the oldest missing lines count as lost, and the oldest lost ones as here, each with a warning [one-origin-9]', async () => {
+test('beyond the limit the oldest missing ranges count as lost, and the oldest lost ones as recorded [one-origin-9]', async () => {
   const dropped: string[] = [];
   let mark = NOTHING;
   for (const seq of [2, 4, 6, 8])
@@ -317,7 +317,7 @@ test('of too many ranges the oldest missing lines count as lost, and the oldest 
   assert.deepEqual([ahead.length, lost.length], [3, 3]);
 });
 
-test('in a random world each event is once in each journal, nothing is left out that is not there, and all arrives [one-origin-10]', () => {
+test('in random networks each journal gets each event once, and leaves out nothing that it lacks [one-origin-10]', () => {
   const count = rounds({ long: 20_000, short: 1_500 });
   for (let seed = 1; seed <= count; seed += 1) {
     const options = { seed, steps: 20 + ((seed * 7_919) % 200), nodes: 2 + (seed % 3), partsMax: 64 };

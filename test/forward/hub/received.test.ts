@@ -78,7 +78,7 @@ const badMembers: readonly (readonly [what: string, members: string | Buffer, wh
   ['too many levels', `${GOOD},"metadata":{"a":${'['.repeat(128)}${']'.repeat(128)}}`, /not valid JSON.*128/],
 ];
 
-test('a line with the right crc is taken only if its event is one that could be reported', async (t) => {
+test('a line with the right crc is accepted only if its event could be reported', async (t) => {
   const hub = await serve(t);
   for (const [what, members, why] of badMembers) {
     for (const [first, body, number] of [
@@ -104,7 +104,7 @@ test('a line with the right crc is taken only if its event is one that could be 
   assert.equal((await put(hub.url, SOURCE, 1, lineOf(GOOD))).status, 200);
 });
 
-test('a mistake in a line has the column that it has in the line, in whatever order its members are', async (t) => {
+test('an error in a line has its column in that line, whatever the order of the members', async (t) => {
   const hub = await serve(t);
   const wrong = `${GOOD},"metadata":{"a":True}`;
   const [id, time] = [`"id":"${ID}"`, `"time":"${TIME}"`];
@@ -117,7 +117,7 @@ test('a mistake in a line has the column that it has in the line, in whatever or
   assert.equal(errorOf(one!), errorOf(other!));
 });
 
-test('what is taken is written in the form of a line, whatever form it came in', async (t) => {
+test('an accepted line is written in the form of a journal line, whatever its form was', async (t) => {
   const hub = await serve(t);
   const members = [
     '"time":"1970-01-01T00:00:00.000Z" , "asset_key":"one" ,"type":"observation", "id":"x","metadata":{ "a" : "\\u2028" , "a": 1.0 }',
@@ -136,7 +136,7 @@ test('what is taken is written in the form of a line, whatever form it came in',
   assert.equal((await runHere(['verify', '--data', hub.data])).code, 0);
 });
 
-test('members of the slot are recorded as they came, wherever they came in the line', async (t) => {
+test('unknown members are recorded as they arrived, wherever they were in the line', async (t) => {
   const hub = await serve(t);
   const late = `${GOOD},"metadata":{"a":1},"site":"north","idempotency_key":"k","hops":[ "a" , 1 ],"origin":["${ID}",7]`;
   assert.equal((await put(hub.url, SOURCE, 1, lineOf(late))).status, 200);
@@ -214,7 +214,7 @@ const edgeMembers = [
   `${OBSERVATION},"tags":{"data_version":"1","x":"2"}`,
 ];
 
-test('a line in the form of a journal is taken and refused as one with a space in it', () => {
+test('a line in journal form is accepted or refused like the same line with a space in it', () => {
   const differently = (members: string) => assert.deepEqual(readingOf(HEAD + members), readingOf(`${HEAD} ${members}`));
   for (const members of edgeMembers) differently(members);
   const text = fc.string({ unit: 'grapheme' }).map((any) => any.replace(/[\u0085\u2028\u2029]/g, ''));
@@ -234,7 +234,7 @@ test('a line in the form of a journal is taken and refused as one with a space i
   );
 });
 
-test('the chain of checksums is checked from the first byte to the last, and may begin anew between files [received-1]', async (t) => {
+test('the chain of checksums is checked from the first byte to the last, and may start again at a new file [received-1]', async (t) => {
   const hub = await serve(t);
   const sent = new SentJournal(3);
   const all = sent.bytes(1, 3);
@@ -279,7 +279,7 @@ test('the chain of checksums is checked from the first byte to the last, and may
   );
 });
 
-test('the path names a journal and a seq', async (t) => {
+test('a path without a valid journal id and seq gets a 400', async (t) => {
   const hub = await serve(t);
   const near = [`${SOURCE}0`, SOURCE.slice(1), SOURCE.replaceAll('-', ''), `%30${SOURCE.slice(1)}`, `{${SOURCE}}`];
   for (const source of ['x', SOURCE.toUpperCase(), ...near]) {
@@ -326,7 +326,7 @@ test('the path names a journal and a seq', async (t) => {
   assert.equal(type.status, 400);
 });
 
-test('a body may be larger than that of a report, so that each line of a journal fits', async (t) => {
+test('a forwarded body may be larger than a report, so that each line of a journal fits', async (t) => {
   const hub = await serve(t);
   const text = (bytes: number) => `${GOOD},"description":"${'x'.repeat(bytes)}"`;
   const least = lineOf(text(0)).length;

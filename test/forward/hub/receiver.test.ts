@@ -9,7 +9,7 @@ import { gate } from '../../world/gate.ts';
 import { forwardedIn, OWN, TestHub } from '../../world/hub.ts';
 import { SimulatedDisk, systemError } from '../../world/simulated-disk.ts';
 
-test('a source that loses events in each of its requests does not fill the log', async () => {
+test('a source that loses events in each request does not fill the log', async () => {
   const hub = await TestHub.open(new SimulatedDisk());
   const count = 10 * standardLimits.refusalLinesMax;
   const sent = new SentJournal(2 * count);
@@ -22,7 +22,7 @@ test('a source that loses events in each of its requests does not fill the log',
   assert.equal(hub.receiver.lostEvents, count);
 });
 
-test('a further source than the limit allows is refused, also if several come at once [receiver-4]', async () => {
+test('a source beyond the limit gets a 503, also if several arrive at once [receiver-4]', async () => {
   const hub = await TestHub.open(new SimulatedDisk(), { limits: { forwardSourcesMax: 5 } as never });
   const senders = Array.from({ length: 9 }, (_, index) => new SentJournal(2, sourceOf(index + 1)));
   const said = await Promise.all(senders.map((sent) => hub.put(sent, 1, 1)));
@@ -37,7 +37,7 @@ test('a further source than the limit allows is refused, also if several come at
   assert.equal(forwardedIn(hub.disk).size, 5);
 });
 
-test('of one source only some requests wait, and each of them gets its reply [receiver-5]', async () => {
+test('a source has a limited number of waiting requests, and each request gets its reply [receiver-5]', async () => {
   const disk = new SimulatedDisk();
   const hub = await TestHub.open(disk, { limits: { forwardWaitingMax: 2 } as never });
   const sent = new SentJournal(9);
@@ -66,7 +66,7 @@ test('of one source only some requests wait, and each of them gets its reply [re
   assert.equal((await hub.put(sent, 6, 9)).status, 200);
 });
 
-test('while the watermarks are being read a request gets 503, and later the truth', async () => {
+test('a request gets 503 while the watermarks are read, and afterwards the position', async () => {
   const disk = new SimulatedDisk();
   const first = await TestHub.open(disk);
   const sent = new SentJournal(9);
@@ -84,7 +84,7 @@ test('while the watermarks are being read a request gets 503, and later the trut
   assert.deepEqual(forwardedIn(hub.disk).get(sent.source), upTo(9));
 });
 
-test('watermarks that cannot be read are an error of the service, and read again by the next request', async () => {
+test('watermarks that cannot be read are logged and a 503, and the next request reads them again', async () => {
   const hub = await TestHub.open(new SimulatedDisk());
   hub.disk.fault = (call) => (call === 'create' ? Object.assign(new Error('EIO'), { code: 'EIO' }) : undefined);
   const said = await hub.ask(sourceOf(1));
@@ -93,7 +93,7 @@ test('watermarks that cannot be read are an error of the service, and read again
   assert.equal((await hub.ask(sourceOf(1))).status, 200);
 });
 
-test('a journal that is opened again is read again, after what was on its way to the disk [receiver-6]', async () => {
+test('after the watermarks are forgotten they are read again, when the lines in flight are written [receiver-6]', async () => {
   const disk = new SimulatedDisk();
   const hub = await TestHub.open(disk);
   const sent = new SentJournal(9);
@@ -115,7 +115,7 @@ test('a journal that is opened again is read again, after what was on its way to
   assert.deepEqual(forwardedIn(disk).get(sent.source), upTo(9));
 });
 
-test('files that close while a snapshot is written are one more write, a failure is only logged, and a stop waits', async () => {
+test('segments that close while the file of watermarks is written cause one more write, and a stop waits for it', async () => {
   const disk = new SimulatedDisk();
   const hub = await TestHub.open(disk, { retain: { retainDays: 9 }, segmentBytes: 400 });
   const sent = new SentJournal(12);
@@ -139,7 +139,7 @@ test('files that close while a snapshot is written are one more write, a failure
   assert.ok(again.disk.names().includes('.stopped-cleanly'));
 });
 
-test('a journal without an event for long makes place for a new one, and a younger one does not [receiver-7]', async () => {
+test('a source without events for long makes place for a new one, and a younger source does not [receiver-7]', async () => {
   const limits = { forwardSourcesMax: 3, forwardForgottenMs: 300 } as never;
   const hub = await TestHub.open(new SimulatedDisk(), { limits });
   const senders = Array.from({ length: 6 }, (_, index) => new SentJournal(3, sourceOf(index + 1)));
@@ -157,7 +157,7 @@ test('a journal without an event for long makes place for a new one, and a young
   assert.equal(await put(5, 1), 503, 'the others had requests since');
 });
 
-test('how far a hub is by lines that it left out is in its file some seconds later, and at a stop [receiver-8]', async () => {
+test('the position that left out lines gave a source is saved some seconds later, and at a stop [receiver-8]', async () => {
   const disk = new SimulatedDisk();
   const hub = await TestHub.open(disk, { limits: { seenWriteMs: 50, snapshotRateBytes: 1e9 } as never });
   const own = async (count: number) => {

@@ -26,7 +26,7 @@ function segments(disk: SimulatedDisk): number {
   return contentsOf(disk.names()).segments.length;
 }
 
-test('of a journal that no other forwards to, no line is read when files go, and after a crash those of its last file', async () => {
+test('a journal that receives no events reads no line at a removal, and after a crash only its last segment', async () => {
   const parts: HubParts = { segmentBytes: SEGMENT_BYTES, retain: { retainBytes: 3_000 } };
   let disk = new SimulatedDisk();
   let isAfterCrash = false;
@@ -51,7 +51,7 @@ test('of a journal that no other forwards to, no line is read when files go, and
   }
 });
 
-test('a plain copy of a hub, without its file of watermarks, knows what it has before files of it go', async () => {
+test('a copy of a hub without its file of watermarks reads the journal before retention removes lines', async () => {
   const disk = new SimulatedDisk();
   const hub = await TestHub.open(disk, { segmentBytes: SEGMENT_BYTES });
   const [one, two] = [new SentJournal(9, sourceOf(1)), new SentJournal(9, sourceOf(2))];
@@ -86,7 +86,7 @@ test('a plain copy of a hub, without its file of watermarks, knows what it has b
   }
 });
 
-test('files that go before a journal is open, since its disk is full, leave what the snapshot has of others [sources-10]', async () => {
+test('retention before a journal is open, on a full disk, keeps the watermarks in the file [sources-10]', async () => {
   const disk = new SimulatedDisk();
   const parts: HubParts = { segmentBytes: SEGMENT_BYTES, retain: { retainBytes: 6_000 } };
   const hub = await TestHub.open(disk, parts);
@@ -108,7 +108,7 @@ test('files that go before a journal is open, since its disk is full, leave what
   assert.equal((await again.ask(sent.source)).seq, 7);
 });
 
-test('a snapshot is on stable storage when files may go, by itself [sources-9]', async () => {
+test('the file of watermarks is synced before retention removes lines [sources-9]', async () => {
   const disk = new SimulatedDisk();
   const hub = await TestHub.open(disk);
   const sent = new SentJournal(9);
@@ -120,7 +120,7 @@ test('a snapshot is on stable storage when files may go, by itself [sources-9]',
   assert.match(disk.text(SNAPSHOT), /^\{"seq":7,/, 'an older one does not replace it');
 });
 
-test('a snapshot that is torn, stale, of another journal, or missing is made again from the lines', async () => {
+test('a file of watermarks that is torn, stale, missing or of another journal is rebuilt from the lines', async () => {
   const disk = new SimulatedDisk();
   const hub = await TestHub.open(disk, { segmentBytes: SEGMENT_BYTES });
   const sent = new SentJournal(20);
@@ -157,7 +157,7 @@ test('a snapshot that is torn, stale, of another journal, or missing is made aga
   }
 });
 
-test('a hub that lost its last events asks for them again, and says nothing it does not have [sources-7]', async () => {
+test('a hub that lost its last events asks for them again, and claims none that it lacks [sources-7]', async () => {
   const disk = new SimulatedDisk();
   const hub = await TestHub.open(disk, { segmentBytes: 1_000_000 });
   const [one, two] = [new SentJournal(10, sourceOf(1)), new SentJournal(10, sourceOf(2))];
@@ -192,7 +192,7 @@ async function loseLines(disk: SimulatedDisk, source: string, seqs: readonly num
   }
 }
 
-test('what a hub lost of a batch is sent again after a repair, whichever lines they are, and what it kept is not [sources-3]', async () => {
+test('after a repair any lines that a hub lost of a batch are sent again, and those that it kept are not [sources-3]', async () => {
   for (let lost = 0; lost < 16; lost += 1) {
     const torn = [4, 5, 6, 7].filter((_, index) => (lost & (1 << index)) !== 0);
     for (const harm of ['nothing', 'a stop', 'a stop without the snapshot', 'a crash', 'a new hole'] as const) {
@@ -244,7 +244,7 @@ test('what a hub lost of a batch is sent again after a repair, whichever lines t
   }
 });
 
-test('what a repaired hub lacks and its source does not have any more is passed, and a fork is seen in what the hub kept', async () => {
+test('events that a repaired hub lacks and its source no longer has count as lost, and a fork is still noticed', async () => {
   const sent = new SentJournal(12);
   const crashed = new SimulatedDisk();
   const before = await TestHub.open(crashed);
@@ -264,7 +264,7 @@ test('what a repaired hub lacks and its source does not have any more is passed,
   assert.deepEqual(forwardedIn(disk).get(sent.source), [1, 2, 3, 4, 8, 9, 10, 11, 12]);
 });
 
-test('the lines of a write that failed are not counted [sources-1]', async () => {
+test('lines of a failed write do not advance a watermark [sources-1]', async () => {
   const disk = new SimulatedDisk();
   const hub = await TestHub.open(disk);
   const sent = new SentJournal(6);
@@ -294,7 +294,7 @@ async function script(disk: SimulatedDisk, senders: readonly SentJournal[], ackn
   }
 }
 
-test('a power cut at any call of the disk loses no watermark, and doubles no event', {
+test('a power cut at any call loses no watermark and doubles no event', {
   timeout: 300_000,
 }, async () => {
   const senders = [new SentJournal(60, sourceOf(1)), new SentJournal(60, sourceOf(2))];
@@ -332,7 +332,7 @@ test('a power cut at any call of the disk loses no watermark, and doubles no eve
   }
 });
 
-test('a reader that knows an earlier end of the journal than the reader before it gets the same watermarks', async () => {
+test('a reader with an earlier end of the journal gets the same watermarks', async () => {
   const hub = await TestHub.open(new SimulatedDisk());
   const sent = new SentJournal(9);
   await hub.put(sent, 1, 9);
@@ -350,7 +350,7 @@ async function afterForgetting(disk: SimulatedDisk): Promise<(number | undefined
   return Promise.all([1, 2].map(async (number) => (await again.ask(sourceOf(number))).seq));
 }
 
-test('a source is forgotten beside its hub after the requests that were there before, durably, and no other is', async () => {
+test('a source is forgotten durably, after its earlier requests, and no other source is', async () => {
   const hub = await TestHub.open(new SimulatedDisk());
   const [one, two] = [new SentJournal(9, sourceOf(1)), new SentJournal(9, sourceOf(2))];
   await hub.put(one, 1, 3);
@@ -364,7 +364,7 @@ test('a source is forgotten beside its hub after the requests that were there be
   assert.deepEqual(await afterForgetting(hub.disk), [0, 4]);
 });
 
-test('a source is forgotten after the lines on their way to the disk have their marks [sources-14]', async () => {
+test('a source is forgotten only after the lines in flight have their watermarks [sources-14]', async () => {
   const hub = await TestHub.open(new SimulatedDisk());
   const [one, two] = [new SentJournal(2, sourceOf(1)), new SentJournal(2, sourceOf(2))];
   await hub.put(one, 1, 2);
@@ -379,7 +379,7 @@ test('a source is forgotten after the lines on their way to the disk have their 
   assert.deepEqual(await afterForgetting(hub.disk), [0, 2]);
 });
 
-test('a source stays known if it could not be forgotten [sources-15]', async () => {
+test('a source stays known if it cannot be forgotten on disk [sources-15]', async () => {
   const hub = await TestHub.open(new SimulatedDisk());
   const one = new SentJournal(3, sourceOf(1));
   await hub.put(one, 1, 2);

@@ -65,7 +65,7 @@ for (const [kind, to, isCache] of [
   });
 }
 
-test('the cursor of a hub is saved after a time, also if no event follows, and tried again with a warning if that fails', async () => {
+test('the cursor of a hub is saved after a while, also without a next event, and again with a warning if that fails', async () => {
   const disk = diskUpTo(10);
   const hub = new Model('hub');
   const bench = startPipe(disk, 10, () => hub);
@@ -90,7 +90,7 @@ test('the cursor of a hub is saved after a time, also if no event follows, and t
   await bench.pipe.close();
 });
 
-test('a hub is believed over a cursor that a power cut has taken back: nothing is lost or doubled, and no letter is there twice [cached-3]', async () => {
+test('after a power cut the hub decides over an older cursor: no event is lost or doubled, and no dead letter [cached-3]', async () => {
   for (const trial of eachCall('power', 'EIO')) {
     const disk = diskUpTo(3);
     const answer = (_: string, seq: number) => (seq === 5 ? 'refused' : 'record');
@@ -119,7 +119,7 @@ test('a hub is believed over a cursor that a power cut has taken back: nothing i
   }
 });
 
-test('before retention removes events, the cursor that passes them is saved [cached-4]', async () => {
+test('the cursor is saved before retention removes events that it passed [cached-4]', async () => {
   const disk = diskUpTo(10);
   const hub = new Model('hub');
   const bench = startPipe(disk, 10, () => hub, SLOW);
@@ -150,7 +150,7 @@ test('before retention removes events, the cursor that passes them is saved [cac
   await bench.pipe.close();
 });
 
-test('a cursor whose save failed is saved before retention removes what it passes', async () => {
+test('a cursor whose save failed is saved before retention removes events', async () => {
   const disk = diskUpTo(1);
   const hub = new Model('hub');
   const bench = startPipe(disk, 1, () => hub, SLOW);
@@ -167,7 +167,7 @@ test('a cursor whose save failed is saved before retention removes what it passe
   await bench.pipe.close();
 });
 
-test('what retention removes before the hub is heard is not lost if the hub has it', async () => {
+test('events that retention removes before the hub has answered are not lost if the hub has them', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 25), [segmentName(26)]: segment(26, 5) });
   await saveCursor(disk, { seq: 10, kind: 'hub' }); // a power cut took 11 to 20 of it
   const hub = hubAt(disk, 20);
@@ -185,7 +185,7 @@ test('what retention removes before the hub is heard is not lost if the hub has 
   assert.equal(bench.pipe.status.lost_events, 5);
 });
 
-test('a hub that has less than before is durably so: retention waits for it also after a power cut [cached-6]', async () => {
+test('when a hub has less than before, its position is durable: retention keeps the events after a power cut [cached-6]', async () => {
   const disk = diskUpTo(20);
   const hub = new Model('hub');
   const bench = startPipe(disk, 20, () => hub, SLOW);
@@ -201,7 +201,7 @@ test('a hub that has less than before is durably so: retention waits for it also
   await bench.pipe.close();
 });
 
-test('that a hub has taken the first event is durable at once: it does not begin now a second time [cached-7]', async () => {
+test('the first event that a hub takes is saved at once, so that begin now does not begin a second time [cached-7]', async () => {
   const disk = diskUpTo(10);
   const now = { ...SLOW, destination: { begin: 'now' } } as const;
   const hub = new Model('hub');

@@ -33,7 +33,7 @@ async function saved(disk: SimulatedDisk, count: number): Promise<SimulatedDisk>
   return disk;
 }
 
-test('a cursor is new, then what was saved last, in a real file of three slots', async (t) => {
+test('a cursor is new, and then the last saved value, in a real file of three slots', async (t) => {
   const folder = newFolder(t);
   const disk = openDisk(folder);
   assert.deepEqual(await readCursor(disk, 'hub'), { kind: 'new' });
@@ -55,7 +55,7 @@ test('a cursor is new, then what was saved last, in a real file of three slots',
   assert.match(readFileSync(join(folder, NAME), 'utf8'), /^\{"number":4,.*"\} *\n(\{"number":3,.*"\} *\n){2}$/);
 });
 
-test('a damaged slot leaves the other; without one the cursor is lost, and can be saved again [cursor-2]', async () => {
+test('a damaged slot leaves the value of another one, and without a good slot the cursor is lost [cursor-2]', async () => {
   for (const damage of [(bytes: Buffer) => bytes.fill(0), (bytes: Buffer) => bytes.fill('x', 100, 110)]) {
     const disk = await saved(new SimulatedDisk(), 4);
     const bytes = disk.bytes(NAME) as Buffer;
@@ -72,7 +72,7 @@ test('a damaged slot leaves the other; without one the cursor is lost, and can b
   }
 });
 
-test('a cursor that a crash left in the cache of the system is durable once it was opened [cursor-4]', async () => {
+test('a cursor found after a crash is durable once it is opened [cursor-4]', async () => {
   const before = await saved(new SimulatedDisk(), 4);
   const { cursor } = await Cursor.open(before, 'hub');
   before.fault = (call) => (call === 'sync' ? NEVER : undefined);
@@ -90,7 +90,7 @@ test('a cursor that a crash left in the cache of the system is durable once it w
 });
 
 for (const when of ['at a start', 'in a save', 'in a save before SIGKILL'] as const) {
-  test(`a value whose sync failed ${when} is not taken for durable by the next process [cursor-5]`, async () => {
+  test(`a cursor whose sync failed ${when} does not count as durable in the next process [cursor-5]`, async () => {
     const before = await saved(new SimulatedDisk(), 4);
     const { cursor } = await Cursor.open(before, 'hub');
     await cursor.save(at(4, { sending: 5 })); // and event 5 is sent
@@ -120,7 +120,7 @@ for (const when of ['at a start', 'in a save', 'in a save before SIGKILL'] as co
   });
 }
 
-test('a missing cursor is lost if its destination was sent to, and new for another destination', async () => {
+test('a missing cursor is lost if its destination got events before, and new for another destination', async () => {
   const disk = await saved(new SimulatedDisk(), 2);
   await disk.remove(NAME);
   assert.deepEqual(await readCursor(disk, 'hub'), { kind: 'lost', reason: `/simulated/${NAME} is missing` });
@@ -129,7 +129,7 @@ test('a missing cursor is lost if its destination was sent to, and new for anoth
   assert.deepEqual(await readCursor(disk, 'upstream'), { kind: 'new' });
 });
 
-test('a URL of any length and with any characters differs from every other one', async () => {
+test('URLs of any length and with any characters are told apart', async () => {
   for (const to of [
     `https://hub.example/${'a'.repeat(5_000)}`,
     `https://hub.example/${'"\u2028é'.repeat(40)}`,
@@ -163,7 +163,7 @@ async function play(disk: SimulatedDisk, script: { begun: number; durable: numbe
 for (const what of ['once', 'power'] as const) {
   for (const short of [false, true]) {
     const title = `${what === 'once' ? 'a failure' : 'a power cut'}${short ? ' and a short write' : ''} at any call`;
-    test(`${title}: the cursor has the last durable value or the one being saved, and opening it makes it durable [cursor-1]`, async () => {
+    test(`${title}: the cursor has the last durable value or the next one, and opening makes it durable [cursor-1]`, async () => {
       for (const trial of eachCall(what, short ? 'ENOSPC' : 'EIO')) {
         const [disk, script] = [new SimulatedDisk(), { begun: -1, durable: -1 }];
         if (short)

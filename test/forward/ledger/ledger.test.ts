@@ -15,7 +15,7 @@ function withSteps(ledger: Ledger, told: (step: Step) => Step): Ledger {
 }
 
 for (const kind of ['hub', 'api'] as const) {
-  test(`${kind}: a step that leaves events out stops the destination and moves no cursor`, async () => {
+  test(`${kind}: a step that would leave events out stops the destination and moves no cursor`, async () => {
     const disk = diskWith({ [FIRST]: segment(1, 10) });
     await saveCursor(disk, { seq: 2, kind });
     const skipping = withSteps(ledgerOf(disk), (step) =>

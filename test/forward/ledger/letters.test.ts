@@ -32,7 +32,7 @@ function letter(seq: number): DeadLetter {
   return { time, outcome: 'refused', status: 400, reason, line: lines[seq - 1]!.toString().trimEnd() };
 }
 
-test('dead letters are lines of a real file, with the line of the journal digit by digit', async (t) => {
+test('a dead letter is a line of a real file, with the journal line unchanged', async (t) => {
   const folder = newFolder(t);
   const disk = openDisk(folder);
   assert.deepEqual(await lettersOf(disk), []);
@@ -56,7 +56,7 @@ test('dead letters are lines of a real file, with the line of the journal digit 
   assert.deepEqual(await lettersOf(disk), [letter(10)]);
 });
 
-test('a torn end is cut when the file is opened; a damaged line before the last is reported [dead-letters-2]', async () => {
+test('a torn end is truncated when the file is opened, and a damaged line before the last is reported [dead-letters-2]', async () => {
   const whole = `${encodeDeadLetter(letter(1))}\n${encodeDeadLetter(letter(2))}\n`;
   for (const torn of [
     '{"time":"2026',
@@ -94,7 +94,7 @@ async function play(disk: SimulatedDisk, script: { begun: number; durable: numbe
 for (const what of ['once', 'power'] as const) {
   for (const short of [false, true]) {
     const title = `${what === 'once' ? 'a failure' : 'a power cut'}${short ? ' and a short write' : ''} at any call`;
-    test(`${title}: each letter whose append resolved is there [dead-letters-1]`, async () => {
+    test(`${title}: each dead letter whose append resolved is in the file [dead-letters-1]`, async () => {
       for (const trial of eachCall(what, short ? 'ENOSPC' : 'EIO')) {
         const [disk, script] = [new SimulatedDisk(), { begun: 0, durable: 0 }];
         if (short) disk.fault = (call) => (call === 'write' && disk.count('write') === 2 ? { shortBy: 20 } : undefined);
@@ -120,7 +120,7 @@ for (const what of ['once', 'power'] as const) {
   }
 }
 
-test('a letter whose sync failed does not count as written, although it can be read [dead-letters-4]', async () => {
+test('a dead letter whose sync failed does not count as written, although it can be read [dead-letters-4]', async () => {
   const disk = new SimulatedDisk();
   const letters = await openLetters(disk);
   const gone = { first: 3, last: 9 };
@@ -135,7 +135,7 @@ test('a letter whose sync failed does not count as written, although it can be r
   assert.deepEqual((await readLetterStates(after, 'upstream', limits)).unnamed(gone), []);
 });
 
-test('a letter whose sync failed before the process ended is written again before it counts, or another one follows it [dead-letters-5]', async () => {
+test('a dead letter whose sync failed before the process ended is written again before it counts [dead-letters-5]', async () => {
   const seqs = async (on: SimulatedDisk) => (await lettersOf(on)).map(({ line = '' }): number => JSON.parse(line).seq);
   for (const use of ['append', 'namedAfter'] as const) {
     const before = new SimulatedDisk();
@@ -163,7 +163,7 @@ test('a letter whose sync failed before the process ended is written again befor
   }
 });
 
-test('letters that are appended at the same time are all there, in their order', async () => {
+test('dead letters that are appended at the same time are all written, in order', async () => {
   const disk = new SimulatedDisk();
   const ledger = ledgerOf(disk);
   const full = systemError('ENOSPC', NAME);
@@ -203,7 +203,7 @@ const about = (outcome: DeadLetter['outcome'], seq: number): DeadLetter => ({
 });
 const sentAgain = (seq: number) => about('sent again', seq);
 
-test('at the limit no letter is lost, and the file is begun again once all of them are closed [dead-letters-3]', async () => {
+test('at the limit no dead letter is lost, and the file starts empty once all of them are closed [dead-letters-3]', async () => {
   const disk = new SimulatedDisk();
   const letters = await DeadLetters.open(disk, 'upstream', BOUNDS);
   const size = () => disk.bytes(NAME)?.length ?? 0;
@@ -230,7 +230,7 @@ test('at the limit no letter is lost, and the file is begun again once all of th
   assert.deepEqual([letters.open, letters.lost], [1, 0]);
 });
 
-test('however often all is sent again, a full file keeps each open letter and its line, and can be worked off', async () => {
+test('a full file keeps each open dead letter with its line through any number of retries, and can be emptied', async () => {
   const disk = new SimulatedDisk();
   const letters = await DeadLetters.open(disk, 'upstream', BOUNDS);
   await letters.nameRemoved({ first: 101, last: 900 }, 'retention');
@@ -260,7 +260,7 @@ test('however often all is sent again, a full file keeps each open letter and it
   assert.equal(again.open, 2);
 });
 
-test('a power cut at any call while a full file is written again leaves all open letters', async () => {
+test('a power cut at any call of the rewrite of a full file keeps all open dead letters', async () => {
   for (const trial of eachCall('power')) {
     const disk = new SimulatedDisk();
     const letters = await DeadLetters.open(disk, 'upstream', BOUNDS);
@@ -283,7 +283,7 @@ test('a power cut at any call while a full file is written again leaves all open
   }
 });
 
-test('letters without a line take as much again as the limit, and no more', async () => {
+test('dead letters without a line may take as much again as the limit, and no more', async () => {
   const disk = new SimulatedDisk();
   const letters = await DeadLetters.open(disk, 'upstream', BOUNDS);
   await fill(letters);
@@ -301,7 +301,7 @@ test('letters without a line take as much again as the limit, and no more', asyn
   assert.ok(size > 1.9 * BOUNDS.bytesMax && size <= 2 * BOUNDS.bytesMax, `${size}`);
 });
 
-test('a file that is larger than it may be now can be worked off, and a line that alone would fill it is left out', async () => {
+test('a file above a lowered limit can be emptied, and a line that exceeds the limit alone is left out of its letter', async () => {
   const disk = new SimulatedDisk();
   const before = await openLetters(disk);
   for (let seq = 1; seq < 20; seq += 1) await before.append(letter(seq));
@@ -317,7 +317,7 @@ test('a file that is larger than it may be now can be worked off, and a line tha
   assert.deepEqual([letters.open, line.length > 1_000], [1, true]);
 });
 
-test('a power cut at any call while the file is begun again leaves the letters, or the first of the new file', async () => {
+test('a power cut at any call of the start of a new file leaves the old dead letters or the first new one', async () => {
   for (const trial of eachCall('power')) {
     const disk = new SimulatedDisk();
     const letters = await DeadLetters.open(disk, 'upstream', BOUNDS);

@@ -34,7 +34,7 @@ async function remove(disk: SimulatedDisk, { pipe }: Bench, last: number): Promi
 }
 
 for (const kind of ['hub', 'api'] as const) {
-  test(`${kind}: what it has not confirmed is said and counted at once, and named once when it is reached [removed-2]`, async () => {
+  test(`${kind}: removed events that it has not confirmed are logged and counted at once, and named once when it answers [removed-2]`, async () => {
     const disk = diskWith({ [FIRST]: segment(1, 20), [segmentName(21)]: segment(21, 10) });
     await saveCursor(disk, { seq: 4, kind });
     let isReachable = false;
@@ -68,7 +68,7 @@ for (const kind of ['hub', 'api'] as const) {
   });
 }
 
-test('what is removed before a new destination begins is named, unless it begins later; of a lost cursor nothing is known [removed-1]', async () => {
+test('events removed before a destination begins are named if it begins with the first, not with a lost cursor [removed-1]', async () => {
   for (const [begin, named] of [
     ['first', upTo(20)],
     ['now', []],
@@ -92,7 +92,7 @@ test('what is removed before a new destination begins is named, unless it begins
   await bench.pipe.close();
 });
 
-test('a start names what was removed, but for the event that was being sent, which is in doubt; each once [removed-3]', async () => {
+test('a start names removed events once, except the event in flight, which is in doubt [removed-3]', async () => {
   const disk = diskWith({ [segmentName(21)]: segment(21, 10), ...gone(1, 20) });
   const atCrash = { seq: 4, id: 'x', sending: 5, kind: 'api' } as const;
   await saveCursor(disk, atCrash);
@@ -142,7 +142,7 @@ function open(disk: SimulatedDisk, { pipe, progress }: Bench, retain: Retain): P
 const ONCE = { forwardRetryMs: 60_000, forwardRetryMsMax: 60_000, forwardCheckMs: 1 };
 
 for (const kind of ['hub', 'api'] as const) {
-  test(`${kind}: a power cut at any call: each event arrives or is named as lost, and none both`, async () => {
+  test(`${kind}: after a power cut at any call each event arrives or is named as lost, and never both`, async () => {
     for (const trial of eachCall('power', undefined, 3)) {
       const disk = new SimulatedDisk();
       const model = new Model(kind, (_, seq) => (seq > 6 ? 'again' : 'record'));

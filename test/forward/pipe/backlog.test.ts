@@ -36,7 +36,7 @@ async function firstPage(unsent: Backlog): Promise<number> {
   return atHand(unsent).at(-1)!;
 }
 
-test('while lines are sent, the next ones are read, as many as a request has, or all there are [unsent-1]', async (t) => {
+test('while lines are sent the next ones are read, as many as one request takes, or all [unsent-1]', async (t) => {
   const { unsent, close } = unsentOf(diskWith({ [FIRST]: segment(1, LAST) }));
   t.after(close);
   const sent = await firstPage(unsent);
@@ -52,7 +52,7 @@ test('while lines are sent, the next ones are read, as many as a request has, or
   assert.equal(atHand(unsent)[0], sent + 1);
 });
 
-test('a move ends a wait for events', { timeout: HANG_MS }, async (t) => {
+test('a move of the position ends a wait for events', { timeout: HANG_MS }, async (t) => {
   const { unsent, close } = unsentOf(diskWith({ [FIRST]: segment(1, LAST) }));
   t.after(close);
   await unsent.readAhead(0, LAST, ANY_BYTES);
@@ -64,7 +64,9 @@ test('a move ends a wait for events', { timeout: HANG_MS }, async (t) => {
   assert.equal(atHand(unsent)[0], 4);
 });
 
-test('what a repair lost at the end is known before a line follows it', { timeout: HANG_MS }, async (t) => {
+test('events that a repair lost at the end are reported before a line follows them', {
+  timeout: HANG_MS,
+}, async (t) => {
   const empty = { [segmentName(LAST + 1)]: Buffer.alloc(0) };
   const disk = diskWith({ [FIRST]: segment(1, LAST - 1), ...gone(LAST, LAST, 'lost'), ...empty });
   const { unsent, close } = unsentOf(disk);
@@ -75,7 +77,7 @@ test('what a repair lost at the end is known before a line follows it', { timeou
   assert.deepEqual(head?.kind === 'gap' && head.gone, { first: LAST, last: LAST });
 });
 
-test('what was being read when it was moved does not come after the move', async (t) => {
+test('lines that were being read do not arrive after a move of the position', async (t) => {
   const { unsent, close } = unsentOf(diskWith({ [FIRST]: segment(1, LAST) }));
   t.after(close);
   const sent = await firstPage(unsent);

@@ -35,7 +35,7 @@ async function untilItLingers({ pipe }: Pick<Bench, 'pipe'>): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, 30));
 }
 
-test('what comes within the time after a request goes together, and is shown as being sent', async () => {
+test('events that arrive during the pause after a request are sent together, and count as being sent', async () => {
   const bench = await startAfterOne({ limits: { forwardLingerMs: 600 } });
   const sentMs = performance.now();
   for (let seq = 2; seq <= 6; seq += 1) {
@@ -62,7 +62,7 @@ test('what comes within the time after a request goes together, and is shown as 
   await bench.pipe.close();
 });
 
-test('a stop ends the pause and sends what lingers as the last request, also what is not read yet [linger-2]', async () => {
+test('a stop ends the pause and sends the waiting events in a last request, also unread ones [linger-2]', async () => {
   const bench = await startAfterOne();
   record(bench, 2);
   await untilItLingers(bench);
@@ -72,7 +72,7 @@ test('a stop ends the pause and sends what lingers as the last request, also wha
   assert.equal(bench.ledger.value.seq, 9);
 });
 
-test('a last request that gets no answer holds up a stop for forwardStopMs, and is the only one', async () => {
+test('a last request without an answer delays a stop by forwardStopMs, and is not repeated', async () => {
   class Silent extends Model {
     override send(batch: Shipment, signal: AbortSignal): Promise<Sent> {
       if (batch.lines[0]!.seq === 1) return super.send(batch, signal);
@@ -93,7 +93,7 @@ test('a last request that gets no answer holds up a stop for forwardStopMs, and 
   assert.equal(bench.ledger.value.seq, 1);
 });
 
-test('a full request does not linger, nor does what was there when the last one was sent', async () => {
+test('a full batch is sent at once, and so is a backlog', async () => {
   // About 10 lines of a request.
   const limits = { forwardBatchBytes: lines[0]!.length * 10 };
   const bench = await startAfterOne({ limits });
@@ -112,7 +112,7 @@ test('a full request does not linger, nor does what was there when the last one 
   assert.ok(hub.requests.length > 2, 'also the last part, which is not full');
 });
 
-test('lingerMs of the destination replaces the default, and a plain one, a hook and an engine do not linger', async () => {
+test('lingerMs of a destination overrides the default, and plain destinations, hooks and engines do not linger', async () => {
   const bench = await startAfterOne({ destination: { lingerMs: 0 } });
   record(bench, 2);
   await bench.untilDone();
@@ -134,7 +134,7 @@ test('lingerMs of the destination replaces the default, and a plain one, a hook 
   }
 });
 
-test('a request that was not taken lets nothing linger', async () => {
+test('after a failed request no event lingers', async () => {
   const bench = await startAfterOne();
   bench.hub.answer = (what, seq) =>
     what === 'send' && seq === 2 && bench.hub.requests.length < 4 ? 'again' : 'record';
@@ -146,7 +146,7 @@ test('a request that was not taken lets nothing linger', async () => {
   await bench.pipe.close();
 });
 
-test('replies that wait for the destination let nothing linger', async () => {
+test('with replies that wait for the destination no event lingers', async () => {
   const bench = await startAfterOne({ isAwaited: true });
   record(bench, 2);
   await bench.finish();

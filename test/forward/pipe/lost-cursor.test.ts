@@ -55,7 +55,7 @@ async function forkOf(disk: SimulatedDisk, lastSeq: number, model: Model): Promi
   return `${reason}`;
 }
 
-test('a restored journal whose line at the seq of the hub is gone is a fork while nothing shows what was sent [forwarder-lost-1]', async () => {
+test('a restored journal that lost the line at the seq of the hub is a fork, unless the cursor shows otherwise [forwarder-lost-1]', async () => {
   for (const isLost of [true, false]) {
     // The backup had 100 events, and the hub got 200. Offline, 200 more were recorded, and retention removed the first 250.
     const disk = diskWith({ ...gone(1, 250), ...fileAt(AFTER, 251, 300) });
@@ -72,7 +72,7 @@ test('a restored journal whose line at the seq of the hub is gone is a fork whil
   }
 });
 
-test('a line that retention removed after the hub answered is no fork', async () => {
+test('a line that retention removed after the hub had it is no fork', async () => {
   for (const seq of [200, 190, 210]) {
     const disk = diskWith({ ...gone(1, 250), ...fileAt(AFTER, 251, 300) });
     const hub = modelAt('hub', 200, 'gone');
@@ -83,7 +83,7 @@ test('a line that retention removed after the hub answered is no fork', async ()
   }
 });
 
-test('a fork names the first event that was recorded after the restore, if the cursor does not say it [lost-cursor-2]', async () => {
+test('a fork names the first event recorded after the restore, if the cursor does not know it [lost-cursor-2]', async () => {
   const restored = () => diskWith({ ...fileAt(BEFORE, 1, 100), ...fileAt(AFTER, 101, 130) });
   for (const [seq, kind] of [
     [200, 'hub'],
@@ -121,7 +121,7 @@ test('a fork names the first event that was recorded after the restore, if the c
   assert.match(reason, / --seq N /);
 });
 
-test('a copy that is a fork continues after its own cursor, and the stop names the command for that', async () => {
+test('a copy that is a fork continues after its own cursor, and the reason for its stop has the command', async () => {
   const disk = diskWith(fileAt(BEFORE, 1, 100));
   await saveCursor(disk, { seq: 50, id: 'a', kind: 'hub' });
   const hub = modelAt('hub', 80);
@@ -135,7 +135,7 @@ test('a copy that is a fork continues after its own cursor, and the stop names t
   });
 });
 
-test('a hub that was restored and then took events of a copy, as many as it had lost, is a fork', async () => {
+test('a restored hub that then got as many events of a copy as it had lost is a fork', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 30) });
   const hub = hubAt(disk, 10);
   const bench = startPipe(disk, 20, () => hub);
@@ -148,7 +148,7 @@ test('a hub that was restored and then took events of a copy, as many as it had 
   await bench.pipe.close();
 });
 
-test('a destination that began once does not begin now again: a hub that knows nothing gets all there is [lost-cursor-1]', async () => {
+test('a known destination with begin now does not begin twice: a hub that has nothing gets all events [lost-cursor-1]', async () => {
   for (const isLost of [true, false]) {
     const disk = diskFrom(3, 3);
     if (isLost) await loseCursor(disk);
@@ -168,7 +168,7 @@ test('a destination that began once does not begin now again: a hub that knows n
   assert.deepEqual(hub.recorded, [4, 5]);
 });
 
-test('a hub that lost all gets what is before the first event under a new id if it had that [forwarder-lost-4]', async () => {
+test('a hub that lost everything gets events before the first one under a new id only if it had them [forwarder-lost-4]', async () => {
   for (const [seq, first] of [
     [2, 1], // the cursor was lost before the hub knew the new id, so that it got all there is
     [5, 4],
@@ -183,7 +183,7 @@ test('a hub that lost all gets what is before the first event under a new id if 
   }
 });
 
-test('a device that is restored from a backup continues with the command that its status shows, and the hub counts nothing as lost', async (t: TestContext) => {
+test('a device restored from a backup continues with the command of its status, and the hub counts no event as lost', async (t: TestContext) => {
   const hub = await startService(t);
   const [data, backup] = [`${newFolder(t)}/a b`, newFolder(t)];
   const args = ['--forward-to', hub.url];

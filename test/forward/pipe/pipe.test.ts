@@ -19,7 +19,7 @@ function diskWithBadFifth(): SimulatedDisk {
   return diskWith({ [FIRST]: Buffer.concat(lines.with(4, flip(lines[4]!, 60))) });
 }
 
-test('a new destination begins with the first event there is, or with the next one', async () => {
+test('a new destination begins with the first event of the journal, or with the next one', async () => {
   for (const kind of ['hub', 'api'] as const) {
     const disk = diskFrom(11, 10);
     const all = new Model(kind);
@@ -35,7 +35,7 @@ test('a new destination begins with the first event there is, or with the next o
   }
 });
 
-test('nothing is sent or asked before the journal is readable, and before the cursor is on the disk [forwarder-15]', async () => {
+test('no request is sent before the journal is readable and the cursor is saved [forwarder-15]', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 3) });
   const hub = new Model('hub');
   let found = '';
@@ -52,7 +52,7 @@ test('nothing is sent or asked before the journal is readable, and before the cu
   assert.equal(found, 'found');
 });
 
-test('a hub is asked where a lost cursor was; a plain upstream is stopped and never begins again by itself [forwarder-3]', async () => {
+test('with a lost cursor a hub is asked for its position, and a plain destination stops for an operator [forwarder-3]', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 20) });
   await loseCursor(disk);
   const hub = hubAt(disk, 7);
@@ -74,7 +74,7 @@ test('a hub is asked where a lost cursor was; a plain upstream is stopped and ne
 });
 
 for (const kind of ['hub', 'api'] as const) {
-  test(`${kind}: events that retention removed or repair lost are named, and what follows is sent [forwarder-9]`, async () => {
+  test(`${kind}: events that retention removed or a repair lost are named, and the next ones are sent [forwarder-9]`, async () => {
     const disk = diskWith({
       [segmentName(11)]: segment(11, 5),
       ...gone(1, 10),
@@ -91,7 +91,7 @@ for (const kind of ['hub', 'api'] as const) {
     if (kind === 'hub') assert.deepEqual(destination.lost, [...upTo(10, 3), ...upTo(20, 16)]);
   });
 
-  test(`${kind}: a damaged line stops the pipe after the events before it, and is not given up [forwarder-12]`, async () => {
+  test(`${kind}: a damaged line stops forwarding after the events before it, and is not given up [forwarder-12]`, async () => {
     const withoutEnd = diskWith({ [FIRST]: segment(1, 10).subarray(0, -9), [segmentName(12)]: segment(12, 5) });
     for (const [disk, lastSeq, sent, problem] of [
       [diskWithBadFifth(), 10, 4, /event 5 cannot be read: events-0+1.jsonl, line 5, byte .*assetlog repair/],
@@ -109,7 +109,7 @@ for (const kind of ['hub', 'api'] as const) {
     }
   });
 
-  test(`${kind}: a line that is damaged after it was sent is not noticed`, async () => {
+  test(`${kind}: a line that is damaged after it was sent does not stop forwarding`, async () => {
     const disk = diskWithBadFifth();
     await saveCursor(disk, { seq: 5, id: 'x', kind });
     const destination = Object.assign(new Model(kind), { seq: 5, id: 'x' });
@@ -118,7 +118,7 @@ for (const kind of ['hub', 'api'] as const) {
   });
 }
 
-test('another journal in the folder is not sent in place of the one before', async () => {
+test('another journal in the folder is not sent in place of the previous one', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 10) });
   const upstream = new Model('api');
   const bench = startPipe(disk, 10, () => upstream);
@@ -131,7 +131,7 @@ test('another journal in the folder is not sent in place of the one before', asy
   assert.deepEqual(upstream.recorded, upTo(10));
 });
 
-test('what a destination is, is found out once and kept; no connection decides nothing', async () => {
+test('the kind of a destination is decided by its first answer, not by a failed connection, and is kept', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 2) });
   const opened: string[] = [];
   const models = { hub: new Model('hub'), api: new Model('api') };
@@ -145,7 +145,7 @@ test('what a destination is, is found out once and kept; no connection decides n
   assert.deepEqual([opened, models.hub.asked, models.api.recorded], [['hub', 'api', 'api'], 5, [1, 2]]);
 });
 
-test('a proxy that answers in place of a hub at first does not decide for good that it is a plain upstream', async () => {
+test('a proxy that answers in place of a hub does not make it a plain destination for good', async () => {
   for (const answer of ['stopped', 'again'] as const) {
     const disk = diskWith({ [FIRST]: segment(1, 10) });
     const models = { hub: new Model('hub'), api: new Model('api') };
@@ -166,14 +166,14 @@ test('a proxy that answers in place of a hub at first does not decide for good t
   assert.deepEqual([models.hub.asked, models.hub.recorded, models.api.recorded], [2, [], upTo(10)]);
 });
 
-test('after one page of a proxy a hub gets nothing that it would take for a report of its own [forwarder-25]', async () => {
+test('after a page of a proxy a hub gets no single reports [forwarder-25]', async () => {
   const models = { hub: new Model('hub'), api: new Model('api') };
   models.hub.answer = () => (models.hub.asked < 2 ? 'no hub' : 'record');
   await sendAll(diskWith({ [FIRST]: segment(1, 10) }), 10, byKind(models));
   assert.deepEqual([models.hub.recorded, models.api.requests], [upTo(10), []]);
 });
 
-test('a hub that answers like something else later is stopped, and gets no plain request', async () => {
+test('a known hub that answers like another server is stopped, and gets no single reports', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 10) });
   await saveCursor(disk, { kind: 'hub' });
   const opened: string[] = [];
@@ -214,7 +214,7 @@ test('SIGHUP ends the pause after a long outage, in which no request is sent', a
   assert.deepEqual(hub.recorded, upTo(5));
 });
 
-test('a full disk: nothing passes that is not in the dead letters, and nothing is sent before the cursor says so', async () => {
+test('on a full disk no event is passed without its dead letter, and none is sent before the cursor is saved', async () => {
   for (const file of ['dead-upstream.jsonl', 'forward-upstream.cursor']) {
     const disk = diskWith({ [FIRST]: segment(1, 8) });
     const upstream = new Model('api', (_, seq) => (seq === 3 ? 'final' : seq === 5 ? 'refused' : 'record'));
@@ -235,7 +235,7 @@ test('a full disk: nothing passes that is not in the dead letters, and nothing i
   }
 });
 
-test('how far it lags is said in events and seconds, before the first answer and with a clock of 1970', async (t) => {
+test('the lag is shown in events and seconds, before the first answer and with a clock of 1970', async (t) => {
   const disk = diskWith({ [FIRST]: aged(1, 5, 90_000) });
   const hub = new Model('hub', (what) => (what === 'ask' && hub.asked < 2 ? 'again' : 'stopped'));
   const bench = startPipe(disk, 5, () => hub, { limits: { forwardStoppedMs: 60_000 } });
@@ -248,7 +248,7 @@ test('how far it lags is said in events and seconds, before the first answer and
   await bench.pipe.close();
 });
 
-test('an outage is logged once, with its end', async () => {
+test('an outage is logged once, and so is its end', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 2) });
   const hub = new Model('hub', (what) => (what === 'ask' && hub.asked < 20 ? 'again' : 'record'));
   const bench = await sendAll(disk, 2, () => hub);
@@ -262,7 +262,7 @@ test('an outage is logged once, with its end', async () => {
   );
 });
 
-test('a stop before the first event is known leaves a destination new', async () => {
+test('after a stop before the first event is known a destination is still new', async () => {
   const disk = diskWith({ [segmentName(11)]: segment(11, 5) });
   disk.fault = (call) =>
     call === 'list' && disk.bytes(cursorName('upstream')) !== undefined ? systemError('EIO') : undefined;

@@ -15,7 +15,7 @@ function segmentAfter(disk: SimulatedDisk, count: number): Buffer {
   return makeLines(count, { seq: last.seq + 1, crc: Number.parseInt(last.crc, 16) }).bytes;
 }
 
-test('an event that was refused is in the dead letters as it is in the journal, and the next one is sent', async () => {
+test('a refused event is in the dead letters with its journal line, and the next one is sent', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 5) });
   const upstream = new Model('api', (_, seq) => (seq === 3 ? 'refused' : 'record'));
   const { pipe } = await sendAll(disk, 5, () => upstream);
@@ -41,7 +41,7 @@ test('an event is not passed before its dead letter is written [forwarder-23]', 
   assert.equal((await cursorOf(disk)).seq, 2);
 });
 
-test('at 20 refusals in a row the pipe stops with the last one; SIGHUP lets it continue', async () => {
+test('after 20 refusals in a row forwarding stops at the last one, and SIGHUP continues it', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 30) });
   const upstream = new Model('api', (_, seq) => (seq > 1 && seq < 26 ? 'refused' : 'record'));
   const bench = startPipe(disk, 30, () => upstream, { limits: { forwardStoppedMs: 60_000 } });
@@ -54,7 +54,7 @@ test('at 20 refusals in a row the pipe stops with the last one; SIGHUP lets it c
   assert.deepEqual(upstream.recorded, [1, ...upTo(30, 26)]);
 });
 
-test('an event in doubt is sent again three times at most, and its letter says whether it was taken later or given up [forwarder-4]', async () => {
+test('an event in doubt is sent three times at most, and its dead letter says what became of it [forwarder-4]', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 6) });
   const upstream = new Model('api');
   upstream.answer = (_, seq) => {
@@ -73,7 +73,7 @@ test('an event in doubt is sent again three times at most, and its letter says w
   assert.doesNotMatch(JSON.stringify(logged), /answers 502/);
 });
 
-test('events that are gone between an event in doubt and the next recorded one have a letter too', async () => {
+test('removed events between an event in doubt and the next recorded one have a dead letter too', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 3), ...gone(4, 7, 'lost'), [segmentName(8)]: segment(8, 2) });
   const upstream = new Model('api', (_, seq) => (seq === 3 ? 'in doubt' : 'record'));
   await sendAll(disk, 9, () => upstream);
@@ -89,7 +89,7 @@ test('events that are gone between an event in doubt and the next recorded one h
   assert.deepEqual([seq, sending], [9, undefined]);
 });
 
-test('in an outage with answers in doubt nothing is given up', async () => {
+test('in an outage with answers in doubt no event is given up', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 6) });
   const upstream = new Model('api', (_, seq) => (seq > 2 && upstream.requests.length < 30 ? 'in doubt' : 'record'));
   const bench = await sendAll(disk, 6, () => upstream);
@@ -103,7 +103,7 @@ test('in an outage with answers in doubt nothing is given up', async () => {
   assert.equal(problems.length, 3, 'waiting, suspect and the first dead letter, once each');
 });
 
-test('without a next event, one in doubt is not sent again until there is one', async () => {
+test('an event in doubt without a next event waits, and is sent again when one follows', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 3) });
   const upstream = new Model('api', (_, seq) => (seq === 3 && upstream.requests.length < 6 ? 'in doubt' : 'record'));
   const bench = startPipe(disk, 3, () => upstream);
@@ -118,14 +118,14 @@ test('without a next event, one in doubt is not sent again until there is one', 
   assert.deepEqual(seqsOf(await lettersOf(disk)), [3], 'it may be there twice');
 });
 
-test('a destination that wants each event at most once: one in doubt is given up, after a pause [forwarder-7]', async () => {
+test('with inDoubt once an event in doubt is given up after a pause, and not sent again [forwarder-7]', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 5) });
   const upstream = new Model('api', (_, seq) => (seq === 2 || seq === 3 ? 'lost' : 'record'));
   await sendAll(disk, 5, () => upstream, { destination: { inDoubt: 'once' } });
   assert.deepEqual([upstream.requests, seqsOf(await lettersOf(disk))], [upTo(5), [2, 3]]);
 });
 
-test('an event that was sent to look further is named too when the process dies [forwarder-22]', async () => {
+test('the next event, sent to find out about one in doubt, has its dead letter too when the process dies [forwarder-22]', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 6) });
   const upstream = new Model('api');
   upstream.answer = (_, seq) => {
@@ -139,7 +139,7 @@ test('an event that was sent to look further is named too when the process dies 
   assert.deepEqual([next.recorded, seqsOf(await lettersOf(after))], [upTo(6, 3), [3, 4]]);
 });
 
-test('what was being sent when the process died is sent again and named once, whichever call of the disk fails at the start [forwarder-5]', async () => {
+test('an event in flight when the process died is sent again and named once, if any call of a start fails [forwarder-5]', async () => {
   for (let failing = 1; ; failing += 1) {
     const disk = diskWith({ [FIRST]: segment(1, 5) });
     await saveCursor(disk, { seq: 2, sending: 4, kind: 'api' });
@@ -156,7 +156,7 @@ test('what was being sent when the process died is sent again and named once, wh
   }
 });
 
-test('a stop gives the request in flight some time, and then its event stays as being sent', async () => {
+test('a stop gives a request in flight some time, and then its event is saved as being sent', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 5) });
   const upstream = new Model('api');
   upstream.answer = (_, seq) => {
@@ -171,7 +171,7 @@ test('a stop gives the request in flight some time, and then its event stays as 
   assert.deepEqual([cursor.seq, cursor.sending], [2, 3]);
 });
 
-test('a stop while the disk takes no dead letter leaves what was recorded as being sent', async () => {
+test('after a stop on a disk that takes no dead letter the recorded event is still saved as being sent', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 6) });
   // Event 3 is given up once event 4 was taken.
   const upstream = new Model('api', (_, seq) => (seq === 3 ? 'in doubt' : 'record'));
@@ -188,7 +188,7 @@ test('a stop while the disk takes no dead letter leaves what was recorded as bei
   assert.deepEqual([seq, sending, upstream.recorded.includes(4)], [2, 4, true]);
 });
 
-test('a stop after an answer that recorded nothing leaves no event as being sent', async () => {
+test('after a stop that follows a failed request no event is saved as being sent', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 5) });
   const upstream = new Model('api', (what) => (what === 'send' ? 'again' : 'record'));
   const bench = startPipe(disk, 5, () => upstream, {

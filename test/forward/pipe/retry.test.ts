@@ -34,7 +34,7 @@ async function outcomes(disk: SimulatedDisk): Promise<Record<string, string>> {
   return Object.fromEntries(states.map(({ first, outcome }) => [first, outcome]));
 }
 
-test('what was refused is sent again, once, and a second retry sends nothing [retry-1]', async () => {
+test('a retry sends each refused event once, and a second retry sends nothing [retry-1]', async () => {
   const [disk, model] = [await folder(), new Model('api')];
   assert.deepEqual(await retry(disk, model), { sent: 3, refused: 0, left: 0 });
   assert.deepEqual(model.recorded, [2, 3, 4]);
@@ -45,13 +45,13 @@ test('what was refused is sent again, once, and a second retry sends nothing [re
   assert.deepEqual(model.recorded, [2, 3, 4], 'a second retry doubles nothing');
 });
 
-test('an event in doubt, or given up, is sent again only if it is named', async () => {
+test('an event in doubt or given up is sent again only if its seq is named', async () => {
   const [disk, model] = [await folder(), new Model('api')];
   assert.deepEqual(await retry(disk, model, { first: 5, last: 9 }), { sent: 2, refused: 0, left: 0 });
   assert.deepEqual(model.recorded, [5, 6]);
 });
 
-test('an event whose retry was recorded without an answer is not sent again by the next retry [retry-3]', async () => {
+test('an event whose retry got no answer but was recorded is not sent again by the next retry [retry-3]', async () => {
   const [disk, model] = [await folder(), new Model('nats')];
   model.answer = (what) => (what === 'ask' ? 'record' : 'lost');
   const seqs = { first: 2, last: 2 };
@@ -60,7 +60,7 @@ test('an event whose retry was recorded without an answer is not sent again by t
   assert.deepEqual(model.recorded, [2]);
 });
 
-test('what is refused again stays open with the new reason, and an outage leaves the rest as it was', async () => {
+test('a repeated refusal stays open with its new reason, and an outage leaves the other dead letters unchanged', async () => {
   const [disk, model] = [await folder(), new Model('api')];
   model.answer = (what, seq) => (what === 'ask' ? 'no hub' : seq === 2 ? 'refused' : seq === 3 ? 'in doubt' : 'again');
   assert.deepEqual(await retry(disk, model), { sent: 0, refused: 2, left: 1 });
@@ -70,7 +70,7 @@ test('what is refused again stays open with the new reason, and an outage leaves
   assert.match(disk.text('dead-upstream.jsonl'), /"outcome":"refused","reason":"answers 503","first":4,"last":4/);
 });
 
-test('a service that stops, and an operator who leaves, leave the rest as it was', async () => {
+test('a retry that a stop or its caller ends leaves the other dead letters unchanged', async () => {
   for (const who of ['signal', 'gone'] as const) {
     const [disk, model] = [await folder(), new Model('api')];
     const stop = new AbortController();
@@ -84,7 +84,7 @@ test('a service that stops, and an operator who leaves, leave the rest as it was
   }
 });
 
-test('a power cut at any call: no event that may be there is sent again unless it is named [retry-2]', async () => {
+test('after a power cut at any call no event that might have arrived is sent again unless it is named [retry-2]', async () => {
   for (const trial of eachCall('power')) {
     const [disk, model] = [await folder(), new Model('api')];
     await trial.run(disk, () => retry(disk, model));

@@ -111,7 +111,7 @@ for (const { kind, login, works, unreachable, turnsAway, lacks } of kinds) {
       assert.doesNotMatch(all.join(), new RegExp(SECRET));
       return screen;
     };
-    test(`an operator sees whether ${kind}${isAcknowledged ? ' with --ack' : ''} has all events, and if not why and what to do, without the secret`, async (t) => {
+    test(`forward status shows whether ${kind}${isAcknowledged ? ' with --ack' : ''} has all events, and otherwise why and what to do, without the secret`, async (t) => {
       assert.match(await screenOf(t, await works(t), 'idle'), /, event 1 of 1, last success 20/);
       assert.match(await screenOf(t, await unreachable(t), 'waiting'), /cannot be reached: connect ECONNREFUSED/);
       const refused = await screenOf(t, await turnsAway(t), 'stopped');

@@ -12,7 +12,7 @@ import { createPipe, cursorOf, hubAt, idOf, lettersOf, saveCursor, sendAll, star
 const NATS = { destination: { to: 'nats://n1.example,n2.example/ASSETLOG' } };
 const CLICKHOUSE = { destination: { to: 'clickhouse+http://ch.example/assets.events', ratePerSecond: 1_000_000 } };
 
-test('an engine that has removed all events of a journal gets the next ones, and the log says how it gets all [to-engine-1]', async () => {
+test('an engine that removed all events of a journal gets the next ones, and the log says how to send all [to-engine-1]', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 10) });
   await saveCursor(disk, { seq: 6, kind: 'nats' });
   const engine = new Model('nats');
@@ -28,7 +28,7 @@ test('an engine that has removed all events of a journal gets the next ones, and
   await bench.pipe.close();
 });
 
-test('what an engine refuses gets one dead letter, and is not sent again after it was asked again', async () => {
+test('an event that an engine refuses gets one dead letter, and is not sent again after a restart', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 3) });
   const engine = new Model('nats', (what, seq) => (what === 'send' && seq === 3 ? 'refused' : 'record'));
   await sendAll(disk, 3, () => engine, { ...NATS, limits: { forwardBatchBytes: 1 } });
@@ -42,7 +42,7 @@ test('what an engine refuses gets one dead letter, and is not sent again after i
   assert.doesNotMatch(JSON.stringify(log), /fewer events/);
 });
 
-test('after a crash the lines of the last request that a table lacks are sent again, and no later ones with them [to-engine-3]', async () => {
+test('after a crash the lines of the last request that a table lacks are repeated, without later ones [to-engine-3]', async () => {
   for (const [has, first] of [
     [2, [3, 7]],
     [5, [6, 7]],
@@ -59,7 +59,7 @@ test('after a crash the lines of the last request that a table lacks are sent ag
   }
 });
 
-test('a request without an answer is sent again with the same lines, and not with later ones', async () => {
+test('a request without an answer is repeated with the same lines', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 2) });
   let tries = 0;
   const engine = new Model('clickhouse', (what) => {
@@ -84,7 +84,7 @@ test('a request without an answer is sent again with the same lines, and not wit
   assert.deepEqual(engine.recorded, upTo(20));
 });
 
-test('an engine that was restored while a request was in flight gets what it lacks in requests of the usual size', async () => {
+test('an engine that was restored during a request gets the missing events in requests of the usual size', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 20) });
   await saveCursor(disk, { seq: 15, kind: 'clickhouse', sending: 18 });
   const engine = hubAt(disk, 3, idOf(disk, 3), 'clickhouse');
@@ -92,7 +92,7 @@ test('an engine that was restored while a request was in flight gets what it lac
   assert.deepEqual([engine.recorded, engine.largest], [upTo(20, 4), 1]);
 });
 
-test('an engine that is at another seq than expected is asked at once, and waited for if it is again', async () => {
+test('an engine at an unexpected seq is asked at once, and after a pause if that repeats', async () => {
   for (const times of [1, 2]) {
     const disk = diskWith({ [FIRST]: segment(1, 3) });
     const engine = new Model('nats', (what) =>
@@ -105,7 +105,7 @@ test('an engine that is at another seq than expected is asked at once, and waite
   }
 });
 
-test('what is read while the cursor passes an event that was refused is sent, also if nothing follows [to-engine-8]', async () => {
+test('lines that are read while the cursor passes a refused event are sent, also if no event follows [to-engine-8]', async () => {
   const second = segmentName(4);
   const disk = diskWith({ [FIRST]: segment(1, 3), [second]: segment(4, 2) });
   const engine = new Model('nats', (what, seq) => (what === 'send' && seq === 3 ? 'refused' : 'record'));
@@ -125,7 +125,7 @@ test('what is read while the cursor passes an event that was refused is sent, al
   assert.deepEqual([engine.recorded, isSaved], [[1, 2, 4, 5], true]);
 });
 
-test('a destination of another kind under the same name is stopped, and gets nothing', async () => {
+test('a destination of another kind under the same name is stopped, and gets no request', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 5) });
   await saveCursor(disk, { seq: 3, kind: 'hub' });
   const engine = new Model('nats');

@@ -33,7 +33,7 @@ function checksFailedAt(failed: readonly number[], last: number): Buffer {
   return encodeBatch(events, START, new Date('2026-11-20T15:19:45.266Z')).bytes;
 }
 
-test('a hook gets the events that it wants, one in a request and in order, and the cursor passes the others', async () => {
+test('a hook gets each event of its filter in order, one in a request, and the cursor passes the others', async () => {
   const failed = [1, 2, 7, 500, 899];
   const disk = diskWith({ [FIRST]: checksFailedAt(failed, 1_000) });
   const hook = new Model('hook');
@@ -46,7 +46,7 @@ test('a hook gets the events that it wants, one in a request and in order, and t
   assert.deepEqual(hook.requests, failed, 'nothing is sent again after a restart');
 });
 
-test('an event that a hook may have is sent again without another one to send, and not passed', async () => {
+test('an event that a hook might have is sent again and not passed, without a next event to try', async () => {
   const disk = diskWith({ [FIRST]: checksFailedAt([3], 20) });
   const cursors: number[] = [];
   const hook = new Model('hook', async () => {
@@ -62,7 +62,7 @@ test('an event that a hook may have is sent again without another one to send, a
   );
 });
 
-test('an answer that is no failure, and no answer, give nothing up and begin the time anew [hook-4]', async () => {
+test('an outage or a lost reply gives no event up, and restarts the time after which failures do [hook-4]', async () => {
   for (const outage of ['again', 'lost', 'stopped'] as const) {
     const disk = diskWith({ [FIRST]: checksFailedAt([2], 10) });
     let untilMs = 0;
@@ -85,7 +85,7 @@ test('an answer that is no failure, and no answer, give nothing up and begin the
   }
 });
 
-test('an event that has passed three hooks is posted by no other one, with a warning', async () => {
+test('an event that has passed three hooks is not posted, with a warning', async () => {
   const id = '01a1fb95-ce62-7e59-9364-610bf5613940';
   const keys = [`hook/2/${id}`, `hook/3/${id}`, 'hook/3/backup', 'hook/2026/11', `hook/12/${id}`, id];
   const events = keys.map((idempotencyKey) => encodeMembers({ ...check(false), idempotencyKey }));
@@ -104,7 +104,7 @@ test('an event that has passed three hooks is posted by no other one, with a war
   assert.equal((await cursorOf(disk)).seq, 6);
 });
 
-test('after a crash only events that it wants are in doubt', async () => {
+test('after a crash only events of the filter are in doubt', async () => {
   const disk = diskWith({ [FIRST]: checksFailedAt([4, 8], 10) });
   await saveCursor(disk, { seq: 3, sending: 8, kind: 'hook', to: destination.to });
   const hook = new Model('hook');
@@ -118,7 +118,7 @@ test('after a crash only events that it wants are in doubt', async () => {
   assert.deepEqual([seq, sending], [10, undefined]);
 });
 
-test('events that a hook does not want cost at most one sync a second', async () => {
+test('events outside the filter cost at most one sync a second', async () => {
   const disk = diskWith({ [FIRST]: checksFailedAt([], 5_000) });
   const hook = new Model('hook');
   const bench = startPipe(disk, 10, () => hook, { destination, limits: { forwardCheckMs: 60_000 } });

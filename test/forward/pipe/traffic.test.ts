@@ -10,7 +10,7 @@ function paceAt({ random = () => 1, ratePerSecond }: { random?: () => number; ra
   return { clock, pace: new Pace(limits, ratePerSecond, random, () => clock.nowMs) };
 }
 
-test('the pause doubles from 0.5 s to a minute, by chance between 0 and that, until an event is taken', () => {
+test('the pause doubles from 0.5 s to a minute with full jitter, until an event is accepted', () => {
   const { pace } = paceAt();
   const pauses = Array.from({ length: 9 }, () => pace.failed());
   assert.deepEqual(pauses, [500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]);
@@ -21,14 +21,14 @@ test('the pause doubles from 0.5 s to a minute, by chance between 0 and that, un
   assert.equal(paceAt({ random: () => 0 }).pace.failed(), 0);
 });
 
-test('a Retry-After is waited for, at most an hour, and chance is added to it', () => {
+test('a Retry-After is honoured up to an hour, with jitter on top', () => {
   const { pace } = paceAt();
   assert.equal(pace.failed(7_000), 7_500);
   assert.equal(pace.failed(86_400_000), 3_600_500);
   assert.equal(paceAt({ random: () => 0 }).pace.failed(7_000), 7_000);
 });
 
-test('after an outage of over a minute the first request waits by chance, and then the rate doubles each second', () => {
+test('after an outage of over a minute the first request waits at random, and then the rate doubles each second', () => {
   const { pace, clock } = paceAt({ random: () => 0.5 });
   pace.failed();
   clock.nowMs += 60_001;
@@ -54,7 +54,7 @@ test('after a short outage there is no slow start', () => {
   assert.deepEqual([pace.turnMs(), pace.turnMs(), pace.turnMs()], [0, 0, 0]);
 });
 
-test('the rate limit holds always, and time without requests gives no credit', () => {
+test('the rate limit always holds, and idle time gives no credit', () => {
   const rare = paceAt({ ratePerSecond: 1e-9 }).pace;
   assert.deepEqual([rare.turnMs(), rare.turnMs()], [0, 2 ** 31 - 1], 'what a timer can be set to');
   const { pace, clock } = paceAt({ ratePerSecond: 40 });

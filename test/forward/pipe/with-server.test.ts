@@ -31,7 +31,7 @@ function pipeOf(
   return pipe;
 }
 
-test('a token file that changes while its request is in flight is tried at once after the stop', async (t) => {
+test('a token file that changes during a request is used at once after the request is refused', async (t) => {
   const tokenFile = join(newFolder(t), 'token');
   writeFileSync(tokenFile, 'old');
   const tokens: string[] = [];
@@ -53,7 +53,7 @@ test('a token file that changes while its request is in flight is tried at once 
   assert.equal(tokens.filter((token) => token === 'old').length, 1, 'and the old one is not used again');
 });
 
-test('a restart keeps the time of the last success, and what has no time is none', async (t) => {
+test('a restart keeps the time of the last success, and an invalid time is dropped', async (t) => {
   const disk = diskWith({ [FIRST]: segment(1, 5) });
   for (const [last_success, expected] of [
     ['2026-11-20T16:04:05.678Z', '2026-11-20T16:04:05.678Z'],
@@ -70,7 +70,7 @@ test('a restart keeps the time of the last success, and what has no time is none
   }
 });
 
-test('one that is stopped says when it tries again, and a change of its state is written at once', async (t) => {
+test('a stopped destination shows when it tries again, and a change of its state is saved at once', async (t) => {
   const { url: to } = await startScripted(t, () => [403, '{"error":"no"}']);
   const disk = diskWith({ [FIRST]: segment(1, 5) });
   const pipe = pipeOf(t, { to }, { disk, limits: { forwardStoppedMs: 60_000 } });
@@ -86,7 +86,7 @@ test('one that is stopped says when it tries again, and a change of its state is
   assert.equal((await readStatus(disk, null, undefined, limits))[0]?.next_try, null, 'without a service it does not');
 });
 
-test('a service shows of a destination what its files show, when all is sent and while it is stopped', async (t) => {
+test('the service and its files show the same status of a destination, when idle and when stopped', async (t) => {
   for (const [status, isDone] of [
     [200, true],
     [403, false],
@@ -109,7 +109,7 @@ test('a service shows of a destination what its files show, when all is sent and
   }
 });
 
-test('a request that is not answered for some time is said to be, also in the file, until it is answered', async (t) => {
+test('a request without an answer for some time is shown, also in the file, until it is answered', async (t) => {
   const sockets: Socket[] = [];
   const port = await listenOn(
     t,
@@ -134,7 +134,7 @@ test('a request that is not answered for some time is said to be, also in the fi
   await eventually('it waits', () => pipe.status.state === 'waiting');
 });
 
-test('a retry sends a hub what it refused as a report of its own, so that the hub stays at its event [link-4]', async (t) => {
+test('a retry sends a hub its refused event as a single report, so that the position of the hub does not change [link-4]', async (t) => {
   const disk = diskWith({ [FIRST]: segment(1, 5) });
   const { url: to, got } = await startScripted(t, ({ method, url, body }) => {
     if (method === 'GET') return [200, '{"seq":0,"id":null}'];
@@ -156,7 +156,7 @@ test('a retry sends a hub what it refused as a report of its own, so that the hu
   assert.deepEqual([pipe.status.kind, pipe.status.seq], ['hub', 5]);
 });
 
-test('one that cannot begin says when it tries again', async (t) => {
+test('a destination that cannot begin shows when it tries again', async (t) => {
   const disk = diskWith({ [FIRST]: segment(1, 5) });
   const source = async () => {
     throw new Error('.journal-id was removed');
@@ -167,7 +167,7 @@ test('one that cannot begin says when it tries again', async (t) => {
   assert.equal(pipe.status.reason, '.journal-id was removed; it is tried again every 1 s');
 });
 
-test('every reason to stop is in the handbook, and the handbook has no other', () => {
+test('every reason to stop is in the handbook, and the handbook has no others', () => {
   const folder = join(root, 'src/forward');
   const names = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts'));
   const source = names.map((name) => readFileSync(join(folder, name), 'utf8')).join('\n');
