@@ -149,7 +149,7 @@ test('a filter matches the members of an event, and a misspelt member is refused
   );
 });
 
-test('each wait resolves with its own report, and not with an excluded one', async (t) => {
+test('each wait resolves with its own report, and not with one before `afterSeq`', async (t) => {
   const service = await start(t);
   const names = Array.from({ length: 30 }, (_, index) => `n${index}`);
   const waits = names.map((assetKey) => service.waitFor({ assetKey, afterSeq: 1 }, { timeoutMs: 30_000 }));
@@ -231,7 +231,7 @@ test('a wait that times out fails with the filter, the nearest events and the re
   });
 });
 
-test('a wait for several events resolves with the first of them, and its error has the number of matches', async (t) => {
+test('a wait for several events resolves with the first matches, and its error has their number', async (t) => {
   const service = await start(t);
   const early = service.waitFor({ assetKey: 'a' }, { count: 3, timeoutMs: 30_000 });
   for (const name of ['a', 'b', 'a', 'a', 'a']) assert.equal(await report(service, `materialization/${name}`), 200);
@@ -266,7 +266,7 @@ test('a wait for several events resolves with the first of them, and its error h
   }
 });
 
-test('a wait for no event resolves at its end, and fails at the first match, also one that was recorded before', async (t) => {
+test('expectNone resolves at its timeout, and fails at the first match, also one recorded earlier', async (t) => {
   const service = await start(t, { test: true });
   await service.expectNone(undefined, { timeoutMs: 0 });
   const matched =
@@ -290,7 +290,7 @@ test('a wait for no event resolves at its end, and fails at the first match, als
   await assert.rejects(service.expectNone({}, wrong), /^TypeError: the second argument of expectNone has no count; /);
 });
 
-test('a filter finds events by members of their metadata at any depth, and numbers by value or by their digits', async (t) => {
+test('a filter matches members of metadata at any depth, and numbers by value or by digits', async (t) => {
   const service = await start(t);
   const send = (metadata: string) => record(service, 'observation/a', { body: `{"metadata":${metadata}}` });
   await send('{"rows":10,"source":{"table":"orders","columns":["id","at"],"owner":null},"ok":true}');
@@ -386,7 +386,7 @@ test('refused requests are listed as their clients saw them, also bytes that are
   await assert.rejects(service.waitFor({ assetKey: 'b' }, { timeoutMs: 0 }), /\n {2}400: malformed HTTP request/);
 });
 
-test('a stop ends every wait', async (t) => {
+test('a stop rejects every pending wait', async (t) => {
   const service = await start(t);
   const waits = ['a', 'b'].map((assetKey) => service.waitFor({ assetKey }, { timeoutMs: 30_000 }));
   const settled = Promise.allSettled(waits);
@@ -400,7 +400,7 @@ test('a stop ends every wait', async (t) => {
   }
 });
 
-test('a wait for an event from before a stop resolves, and the folder is removed after it', async (t) => {
+test('a wait that starts during a stop finds the events from before, and then the folder is removed', async (t) => {
   const service = await start(t);
   assert.equal(await report(service, 'observation/a'), 200);
   const event = service.ended.then(() => service.waitFor({ assetKey: 'a' }));
@@ -409,7 +409,7 @@ test('a wait for an event from before a stop resolves, and the folder is removed
   assert.equal(existsSync(service.data), false);
 });
 
-test('lines of any length and any number of files are read, and no unacknowledged line', async (t) => {
+test('lines of any length in any number of files are read, and no unacknowledged line', async (t) => {
   const data = newFolder(t);
   writeFileSync(join(data, FIRST), segment(1, 3));
   writeFileSync(join(data, segmentName(4)), segment(4, 2));
@@ -442,7 +442,7 @@ test('a flipped bit is an error with file, line and byte; events before it are f
   assert.deepEqual(seqsOf(await service.events({ afterSeq: 5 })), [6, 7]);
 });
 
-test('a value that no event can have is refused, since a test that expects no event could not fail', async (t) => {
+test('a filter with a value that no event can have is refused, so that a test cannot pass for that reason', async (t) => {
   const service = await start(t);
   await reportAll(service);
   const eventsOf = (filter: unknown) => service.events(filter as EventFilter);
@@ -637,7 +637,7 @@ test('a service for tests fails according to its faults, counts them, and is emp
   assert.deepEqual(await service.events(), []);
 });
 
-test('a test in JavaScript and one in pytest have the same methods', async (t) => {
+test('the service in JavaScript and the one in pytest have the same methods', async (t) => {
   const methods = ['events', 'waitFor', 'expectNone', 'refused', 'fail', 'met', 'reset'];
   const service = await start(t, { test: true });
   const ofService = Object.entries(service).flatMap(([name, value]) => (typeof value === 'function' ? [name] : []));
@@ -689,7 +689,7 @@ test('an invalid fault is refused at once, and every fault by a service that is 
   await assert.rejects(startService({ test: true, deployments: ['prod'] }), /^Error: --test has no --deployments; /);
 });
 
-test('strict decides about unknown parameters with and without test mode, which is strict by default', async (t) => {
+test('`strict` decides whether unknown parameters are refused, and is the default in test mode', async (t) => {
   for (const [options, status] of [
     [{}, 200],
     [{ strict: true }, 400],
@@ -760,7 +760,7 @@ test('notices are reported by level, to the callback or to standard error', asyn
   assert.ok(notices.some(({ level, message, status }) => level === 'debug' && message === 'request' && status === 200));
 });
 
-test('the service changes nothing of its process', async (t) => {
+test('startService changes nothing in its process', async (t) => {
   const counts = () => process.eventNames().map((name) => `${String(name)} ${process.listenerCount(name)}`);
   const before = counts();
   const warnings: Error[] = [];

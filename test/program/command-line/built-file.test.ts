@@ -27,7 +27,7 @@ test('the built file can be called by its path, as in a cron job', { skip: witho
   assert.deepEqual([status, stdout], [0, `assetlog ${version}\n`]);
 });
 
-test('the built files are strict from their first statement on, like the source', {
+test('the built files are in strict mode from their first statement', {
   skip: withoutBuilt || withoutEmbedded,
 }, () => {
   for (const path of [built, embedded])
@@ -141,7 +141,7 @@ test('on an older Node the package throws an Error with the same line', { skip: 
 const olderNodes = process.env['ASSETLOG_TEST_LONG'] === '1' ? ['14.21.3', '16.20.2', '18.20.8'] : [];
 
 for (const node of olderNodes) {
-  test(`Node ${node} parses the built files up to that line`, {
+  test(`Node ${node} parses the built files up to the check of its version`, {
     skip: withoutBuilt || withoutEmbedded,
     timeout: 3 * HANG_MS,
   }, (t) => {

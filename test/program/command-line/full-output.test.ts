@@ -42,7 +42,7 @@ test('a command whose output cannot be written ends with an exit code other than
   });
 });
 
-test('a printed file is appended to a file once, and not beside the one of another version', async (t) => {
+test('a printed program is appended to a file once, and not after another version of it', async (t) => {
   const folder = newFolder(t);
   await each(['dagster', 'pytest', 'python', 'relay'], 3, async (name) => {
     const file = join(folder, name);

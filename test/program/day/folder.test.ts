@@ -111,7 +111,7 @@ test('a damaged journal is refused until it is repaired', async (t) => {
   assert.deepEqual(namesIn(copy), ['a', 'c', 'd']);
 });
 
-test('a data path of 400 characters is one like any other', async (t) => {
+test('a data path of 400 characters works like any other', async (t) => {
   const data = join(newFolder(t), ...Array(4).fill('d'.repeat(100)));
   const first = await serve(t, data);
   assert.equal(await report(first, 'a'), 200);

@@ -81,7 +81,7 @@ class DeploymentsFile {
   }
 }
 
-test('two deployments are added to the file while the service runs', async (t) => {
+test('deployments that are added to the file are served without a restart', async (t) => {
   const file = await DeploymentsFile.create(t, ['prod']);
   const service = await serve(t, ['--deployments', file.path]);
   assert.deepEqual([await file.report(service, 'prod'), await file.report(service, 'test')], [200, 401]);
@@ -151,7 +151,7 @@ test('a device forwards to a hub, and again after both were killed and started',
   for (const { endInput } of [device, hub]) assert.equal((await endInput()).code, 0);
 });
 
-test('commands ask a running service, each over the lock of its folder', async (t) => {
+test('commands reach a running service over the lock of its folder', async (t) => {
   const hub = await serve(t, []);
   const device = await serve(t, ['--forward-to', hub.url]);
   for (const name of ['a', 'b']) assert.equal(await report(device, name), 200);

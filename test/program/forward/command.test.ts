@@ -174,7 +174,7 @@ test('status reports a damaged cursor, and damaged dead letters', async (t) => {
   assert.match(dead.stderr, /dead-upstream\.jsonl, line 1: it is no dead letter/);
 });
 
-test('status of a hosted folder shows each deployment, but none that was never forwarded', async (t) => {
+test('status of a hosted folder shows each deployment except those that were never forwarded', async (t) => {
   const data = newFolder(t);
   await newForwardedFolder(t, { data: join(data, 'prod'), state: {} });
   await newForwardedFolder(t, { data: join(data, 'test'), state: {}, name: 'hub' });
@@ -209,7 +209,7 @@ test('status of a hosted folder shows each deployment, but none that was never f
   assert.equal(text.stdout, 'nothing is forwarded; start a service with --forward-to URL to forward\n');
 });
 
-test('a destination with open events is not shown as idle, also between two writes of its state; with dead letters for them it is', async (t) => {
+test('a destination with unsent events is shown as sending, and as idle once they are dead letters', async (t) => {
   const data = await newForwardedFolder(t, { cursor: { kind: 'hub' }, state: { kind: 'hub' } });
   await lockAsService(t, data);
   const shown = async () =>
@@ -221,7 +221,7 @@ test('a destination with open events is not shown as idle, also between two writ
   assert.deepEqual(await shown(), [['idle', 12, 0]]);
 });
 
-test('a command in a status is on its own line, ready to paste, but a command in the text of a server is not', async (t) => {
+test('a command in a status is on a line of its own, ready to paste, and a command in the text of a server is not', async (t) => {
   const data = await newForwardedFolder(t, { state: {} });
   await lockAsService(t, data);
   const screenWith = async (reason: string) => {
@@ -271,7 +271,7 @@ upstream: http://upstream.example:3000 (plain), event 8 of 12, last success
   assert.match(`${row}`, /^upstream {5}STOPPED {6}2026-11-20 15:04 {2}4 /);
 });
 
-test('dead lists the open letters, and shows all letters of one event with its unchanged line', async (t) => {
+test('dead lists the open dead letters, and all those of one event with its unchanged line', async (t) => {
   const data = await newForwardedFolder(t);
   await refuse(data, [2, 3], 'asset_key is missing');
   const letters = await openLetters(openDisk(data));
@@ -356,7 +356,7 @@ test('retry without a service sends nothing, and leaves no file behind', async (
   );
 });
 
-test('skip, from and identity --new change a folder without a service, and are refused with 4 beside one', async (t) => {
+test('skip, from and identity --new change a folder without a service, and end with 4 beside one', async (t) => {
   const data = await newForwardedFolder(t);
   const before = await readSource(openDisk(data));
   const skipped = await forward(data, 'skip', '--seq', '9');
@@ -384,7 +384,7 @@ test('skip, from and identity --new change a folder without a service, and are r
   assert.deepEqual([await seqOf(data), await readSource(openDisk(data))], [5, after]);
 });
 
-test('an action that is not possible is refused with 2 and the possible ones [program-forward-1]', async (t) => {
+test('an action that is not possible is refused with 2, and the error lists the possible ones [program-forward-1]', async (t) => {
   const data = await newForwardedFolder(t);
   const refusals: readonly (readonly [string[], RegExp])[] = [
     [
@@ -435,7 +435,7 @@ test('ddl prints the SQL of ClickHouse, and needs no folder', async (t) => {
   );
 });
 
-test('the status of a real service is right, retry sends its dead letters again, and after SIGKILL it is not running', async (t) => {
+test('status of a running service is right, retry sends its dead letters again, and after SIGKILL it is not running', async (t) => {
   let accepted = 0;
   const got: [key: string, atMs: number][] = [];
   const { url } = await startScripted(t, ({ method, headers }) => {

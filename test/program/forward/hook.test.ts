@@ -26,7 +26,7 @@ async function check(service: { readonly url: string }, passed: boolean): Promis
   await record(service, `check/warehouse/orders?check_name=no_nulls&passed=${passed}`);
 }
 
-test('each failed check is posted at least once and in order, whatever the hook does, and across crashes', async (t) => {
+test('each failed check is posted at least once and in order, despite errors of the hook and crashes', async (t) => {
   const accepted: number[] = [];
   const answer = (post: Got, count: number): Scripted | undefined => {
     if (count % 7 === 0) return undefined; // the reply is lost
@@ -76,7 +76,7 @@ test('each failed check is posted at least once and in order, whatever the hook 
   assert.match(metrics, /^assetlog_forward_lag_events\{destination="failed-checks"\} 0$/m);
 });
 
-test('nothing shows more of the URL of a hook than its host, even if the hook repeats it [hook-7]', async (t) => {
+test('a hook is shown by its host alone, even if the hook repeats its URL [hook-7]', async (t) => {
   const [, , team = '', channel = '', key = ''] = SECRET.split('/');
   const answers: Scripted[] = [
     [400, `no webhook at ${SECRET}`],
@@ -236,7 +236,7 @@ test('the relay publishes to a topic of ntfy as JSON at its root', { skip: witho
   }
 });
 
-test('the relay sends alerts to Alertmanager, and an end ends the alert of its beginning', {
+test('the relay sends alarms to Alertmanager, and the end of an alarm resolves its alert', {
   skip: withoutPython,
 }, async (t) => {
   const got = await (await startRelay(t, 'alertmanager', '/api/v2/alerts')).postAll();
@@ -264,7 +264,7 @@ test('the relay sends alerts to Alertmanager, and an end ends the alert of its b
   );
 });
 
-test('the relay takes no redirect for a delivery, and passes the status of its target on', {
+test('the relay does not take a redirect for a delivery, and returns the status of its target', {
   skip: withoutPython,
 }, async (t) => {
   const { post, answer, got } = await startRelay(t, 'slack', SECRET);
@@ -283,7 +283,7 @@ test('the relay takes no redirect for a delivery, and passes the status of its t
   assert.equal(await post(event), 503);
 });
 
-test('alarms of two deployments, and of keys with a slash, are different alerts', {
+test('alarms of two deployments, and of keys with a slash, become different alerts', {
   skip: withoutPython,
 }, async (t) => {
   const { post, answer, got } = await startRelay(t, 'alertmanager', '/api/v2/alerts');
@@ -301,7 +301,7 @@ test('alarms of two deployments, and of keys with a slash, are different alerts'
   );
 });
 
-test('names with markup and control characters are text for Slack and for a ping', {
+test('names with markup and control characters are sent as text to Slack and to a ping', {
   skip: withoutPython,
 }, async (t) => {
   const event = {
@@ -324,7 +324,7 @@ test('names with markup and control characters are text for Slack and for a ping
   }
 });
 
-test('the relay refuses pages and what is no alarm, and no connection keeps the others waiting for ever', {
+test('the relay refuses requests of web pages and bodies that are no alarm, and no connection blocks the others', {
   skip: withoutPython,
 }, async (t) => {
   const { to, post, postText, answer, got } = await startRelay(t, 'slack', SECRET, 1);

@@ -46,7 +46,7 @@ const isRefused = ({ key }: PlainEvent) => `${key}`.startsWith('refused');
 const statusOf = async (device: string, options = {}): Promise<readonly unknown[]> =>
   JSON.parse((await run(['forward', 'status', '--json', '--data', device], options)).stdout).destinations;
 
-test('programs of 0.2.0 and of now, killed at any moment, continue what the other one forwarded', {
+test('programs of 0.2.0 and of this version, killed at any moment, continue the forwarding of the other one', {
   skip: release020.isMissing,
 }, async (t) => {
   const older = [process.execPath, await release020.build(t)];

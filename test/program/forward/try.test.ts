@@ -28,7 +28,7 @@ function tokenFile(t: Scope, token: string): string {
   return file;
 }
 
-test('a hub works with a token that may forward, and stores nothing of the test', async (t) => {
+test('forward test works with a token that may forward, and stores nothing at the hub', async (t) => {
   const { file, args, tokenOf } = writeDeployments(t, ['prod', 'test']);
   rewrite(file, entryOf('prod', tokenOf('prod')), entryOf('test', tokenOf('test'), { may: ['report'] }));
   const hub = await startService(t, { args });
@@ -127,7 +127,7 @@ test('each destination of a file is tried, and each failure is printed with what
   assert.match(`${problem}`, /^assetlog: \S+, line 1: destinations\[0\]\.to has the scheme ftp/);
 });
 
-test('a port that accepts connections and never answers is reported with the waiting time', async (t) => {
+test('a port that accepts connections and never answers is reported with the time that was waited', async (t) => {
   const port = await listenOn(
     t,
     createTcpServer((socket) => socket.on('error', () => {})),

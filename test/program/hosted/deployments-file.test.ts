@@ -15,7 +15,7 @@ import { serve } from '../../support/service.ts';
 import { eventually, within } from '../../support/tools.ts';
 import { ask, get, post } from '../../support/wire.ts';
 
-test('a changed file counts without a restart; a bad one is reported once, and what was good stays', async (t) => {
+test('a changed deployments file is used without a restart, and a bad one is reported once and changes nothing', async (t) => {
   const { data, file, notices, reload, report, get, tokenOf } = await host(t);
   assert.equal((await report('prod')).status, 200);
   const refusals = () => notices.filter((line) => line.includes('the deployments file is refused'));
@@ -48,7 +48,7 @@ test('a changed file counts without a restart; a bad one is reported once, and w
   );
 });
 
-test('a byte order mark before the deployments and the destinations is skipped, and what is wrong with them is named', async (t) => {
+test('a byte order mark in the deployments and the destinations is skipped, and a bad file is named', async (t) => {
   const deployments = writeDeployments(t, ['prod']);
   const forward = join(newFolder(t), 'destinations.json');
   writeFileSync(deployments.file, `\ufeff${readFileSync(deployments.file, 'utf8')}`);
@@ -62,7 +62,7 @@ test('a byte order mark before the deployments and the destinations is skipped, 
   await assert.rejects(serve(t, { args: deployments.args }), /deployments\.json is UTF-16; save it as UTF-8/);
 });
 
-test('tokens that have expired or soon will cause a warning at a start and at a reload, and are a metric', async (t) => {
+test('tokens that have expired or will soon are a warning at a start and at a reload, and a metric', async (t) => {
   const { file, args } = writeDeployments(t, ['prod', 'test']);
   const inDays = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString();
   const [old, soon, late] = [-1, 13.9, 14.1].map((days, index) => ({
@@ -112,7 +112,7 @@ test('when two reads of the deployments file overlap, the later one counts', asy
   assert.equal((await report('test')).status, 200);
 });
 
-test('a deployments file that does not answer is in the log and in /readyz, and counts again when it does', async (t) => {
+test('a deployments file that does not answer is in the log and in /readyz, and is used again when it does', async (t) => {
   const { file, args, notices, reload, report, get, tokenOf, stop } = await host(t, ['prod', 'test'], {
     limits: { fileReadMs: 100 },
   });
@@ -142,7 +142,7 @@ test('a deployments file that does not answer is in the log and in /readyz, and 
   await assert.rejects(within('a start', 20_000, start), { exitCode: 5 });
 });
 
-test('the deployments of a pipe stay after SIGHUP', async (t) => {
+test('deployments that were read from a pipe stay after SIGHUP', async (t) => {
   const { file, tokenOf } = writeDeployments(t, ['prod']);
   const under = ['bash', '-c', `exec "$@" --deployments <(cat '${file}')`, 'bash'];
   const service = await startService(t, { under });

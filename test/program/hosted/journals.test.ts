@@ -82,7 +82,7 @@ test('a damaged or locked journal or a failing disk stops only its own deploymen
   assert.ok(lines.length >= 2, 'the events acknowledged before are recorded');
 });
 
-test('a large upload is refused before it is sent while the queue of a journal that opens is full', async (t) => {
+test('a large upload is refused before it is sent while the queue of an opening journal is full', async (t) => {
   const { opened, open } = gate();
   t.after(open);
   const openDisk = (folder: string): Disk => {
@@ -130,7 +130,7 @@ test('a deployment whose lock file is removed fails alone, and is opened again o
   }
 });
 
-test('above `openJournalsMax` the longest unused journal is closed, and its next report opens it again [hosted-4]', async (t) => {
+test('beyond `openJournalsMax` the longest unused journal is closed, and its next report opens it again [hosted-4]', async (t) => {
   const names = ['a', 'b', 'c'];
   const { data, report } = await host(t, names, { limits: { openJournalsMax: 2 } });
   const isClosed = (name: string) => readdirSync(join(data, name)).includes('.stopped-cleanly');
@@ -160,7 +160,7 @@ test('with few file descriptors fewer journals are open at a time, and each repo
   assert.match(service.stderr(), /"the file descriptors allow this many open [^}]*"count":15,"descriptors":120/);
 });
 
-test('a journal that waits for a full disk is named, and does not hold up a stop', async (t) => {
+test('a journal that waits for a full disk is named in /readyz, and does not delay a stop', async (t) => {
   const full = (folder: string): Disk => {
     const disk = openRealDisk(folder);
     if (!folder.endsWith('prod')) return disk;
@@ -195,7 +195,7 @@ test('a removed deployment is not reported as in trouble, and can be added again
   assert.equal((await report('prod')).status, 200);
 });
 
-test('without --deployments the folder of hosted mode is refused with 2, also before its first report, and the folder of one deployment is a journal', async (t) => {
+test('without --deployments a hosted folder is refused with 2, and the folder of one deployment is a journal', async (t) => {
   const empty = await host(t);
   await empty.stop();
   const { data, args, report, stop, headerOf } = await host(t);

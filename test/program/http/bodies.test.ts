@@ -25,7 +25,7 @@ const inChunks = (body: string, bytes: number) =>
 const chunkedTo = (target: string, type = 'application/json') =>
   `POST ${target} HTTP/1.1\r\nHost: localhost\r\nContent-Type: ${type}\r\nTransfer-Encoding: chunked\r\n\r\n`;
 
-test('a body in very many pieces needs no more memory than a body in a few', {
+test('a body in very many pieces takes no more memory than a body in a few', {
   skip: process.platform !== 'linux' && 'needs /proc',
 }, async (t) => {
   const service = await startService(t);
@@ -47,7 +47,7 @@ test('a body in very many pieces needs no more memory than a body in a few', {
   assert.ok(grown < 120, `it grew by ${grown} MiB for 8 MB of bodies`);
 });
 
-test('of a body in too many tiny chunks the rest is not parsed, whatever the reply [bodies-1]', async (t) => {
+test('after too many tiny chunks the rest of a body is not parsed, whatever the reply [bodies-1]', async (t) => {
   const { port } = await serve(t, { limits: { unpaidPiecesMax: 100 } });
   const { mock } = t.mock.method(UnbufferedRequest.prototype, 'push');
   const read = 64 * 1024; // what Node reads at a time
@@ -75,7 +75,7 @@ test('of a body in too many tiny chunks the rest is not parsed, whatever the rep
   }
 });
 
-test('small chunks of several bodies add up, and larger ones pay for them; no client that writes lines is refused', async (t) => {
+test('tiny chunks of several bodies add up, larger ones offset them, and no client that writes lines is refused', async (t) => {
   const { port } = await serve(t, { limits: { unpaidPiecesMax: 100 } });
   const wire = await Wire.open(port);
   const small = `{"asset_key":"${'a'.repeat(25)}"}`; // owes for 38
@@ -96,7 +96,7 @@ test('small chunks of several bodies add up, and larger ones pay for them; no cl
   assert.equal(await wire.ends(), true);
 });
 
-test('the client of a large upload that is refused early can read its reply', async (t) => {
+test('a client whose large upload is refused early can read its reply', async (t) => {
   const service = await startService(t);
   for (const target of ['/nowhere', TARGET]) {
     const wire = await Wire.open(service.port);
@@ -153,7 +153,7 @@ test('an upload without memory for its body gets 503 and is read to its end, and
   assert.equal((await ask(port, post(TARGET, '{"asset_key":"a"}'))).status, 200);
 });
 
-test('bodies that are being received are bounded together, and their memory is released', async (t) => {
+test('bodies in progress share one limit, and their memory is released', async (t) => {
   const { port } = await serve(t, { limits: { uploadBytesMax: 300_000 } });
   const body = JSON.stringify({ asset_key: 'a', description: 'x'.repeat(100_000) });
   for (const leave of ['finishes', 'goes away']) {

@@ -31,7 +31,7 @@ test('an endless refused upload is cut off', async (t) => {
   }
 });
 
-test('--idle-timeout is the idle time and what replies announce, and at the cap an idle connection still gives way', async (t) => {
+test('--idle-timeout sets the idle time and the Keep-Alive header, and at the cap an idle connection is still closed', async (t) => {
   const own = { idleMs: 20_000, deadlineCheckMs: 20, evictableMs: 20 };
   const short = await serve(t, { limits: own, config: { idleTimeout: 1 } });
   const long = await serve(t, { limits: { ...own, idleMs: 20 }, args: ['--idle-timeout=7200', '--max-connections=1'] });

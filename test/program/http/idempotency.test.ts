@@ -79,7 +79,7 @@ test('in a batch each item gets a numbered key, known keys are duplicates, and a
   assert.equal(eventsIn(service.data).length, 2);
 });
 
-test('keys are per deployment, and are known after its journal was closed and opened again', async (t) => {
+test('keys belong to a deployment, and are known after its journal was closed and opened again', async (t) => {
   const names = ['one', 'two'];
   const { args, tokenOf } = writeDeployments(t, names);
   const data = newFolder(t);

@@ -459,7 +459,7 @@ test('a batch is accepted exactly if the schema of its items allows it, and its 
   documented(mixed);
 });
 
-test('no schema is a boolean, which generators of clients do not support', () => {
+test('no schema is a boolean, since generators of clients do not support it', () => {
   const booleans = (value: unknown, at: string): string[] => {
     if (typeof value === 'boolean') return [at];
     if (typeof value !== 'object' || value === null) return [];
@@ -528,7 +528,7 @@ test('no status of the source is missing from the document', () => {
   assert.ok(found > 30, `${found} places`);
 });
 
-test('the document has the limits', () => {
+test('the document has the limits of the service', () => {
   const { info, components, paths } = documentOf(modes[0]);
   for (const name of [
     'bodyBytesMax',

@@ -53,7 +53,7 @@ function padded(bytes: number): Buffer {
   return Buffer.from(LINE.padEnd(bytes, ' '));
 }
 
-test('a packed batch is recorded as if it were not packed, up to the limit of its unpacked bytes [packed-1]', async (t) => {
+test('a compressed batch is recorded like an uncompressed one, up to the limit of its uncompressed bytes [packed-1]', async (t) => {
   const service = await serve(t, { limits: { bodyBytesMax: 10_000 } });
   assert.equal((await send(service, gzipSync(LINE.repeat(3)))).status, 200);
   assert.equal((await send(service, gzipSync(LINE), { encoding: 'GZIP' })).status, 200);
@@ -70,7 +70,7 @@ test('a packed batch is recorded as if it were not packed, up to the limit of it
   assert.equal(recordedIn(service), 7);
 });
 
-test('only one whole member of gzip is accepted', async (t) => {
+test('only one complete gzip member is accepted', async (t) => {
   const service = await serve(t);
   const good = gzipSync(LINE);
   const changed = (at: number, byte: number): Buffer => {
@@ -124,7 +124,7 @@ test('only one whole member of gzip is accepted', async (t) => {
   assert.equal(recordedIn(service), 1);
 });
 
-test('reports behind a packed one on a connection are recorded after it [packed-3]', async (t) => {
+test('reports that follow a compressed one on a connection are recorded after it [packed-3]', async (t) => {
   const service = await serve(t);
   const packed = gzipSync(Array.from({ length: 2_000 }, (_, at) => LINE.replace('"k"', `"p${at}"`)).join(''));
   const head = (path: string, more: readonly string[]) =>
@@ -151,7 +151,7 @@ test('reports behind a packed one on a connection are recorded after it [packed-
   assert.equal(keys.join(''), `${'p'.repeat(2_000)}bc${'p'.repeat(2_000)}d`);
 });
 
-test('bodies that are unpacked share the memory of bodies, and what has no place gets 503 [packed-4]', async (t) => {
+test('bodies that are decompressed share the memory of bodies, and get 503 when it is full [packed-4]', async (t) => {
   const bodyBytesMax = 1_000_000;
   const some = { bodyBytesMax, forwardBodyBytesMax: 1, uploadBytesMax: 1_500_000, stalledUploadMs: 600_000 };
   const service = await serve(t, { limits: some });
@@ -182,7 +182,7 @@ test('bodies that are unpacked share the memory of bodies, and what has no place
   assert.equal((await send(alone, packed)).status, 200, 'one alone has a place');
 });
 
-test('a hub takes packed lines of a journal', async (t) => {
+test('a hub accepts compressed lines of a journal', async (t) => {
   const service = await serve(t);
   const sent = new SentJournal(20);
   const path = `/forward/${sent.source}/1`;

@@ -108,7 +108,7 @@ test('an ignored parameter with a misspelt name is logged once for each name', a
   );
 });
 
-test('each limit of a request comes from the limits of the service', async (t) => {
+test('each limit of a request is the one that the service was given', async (t) => {
   const head = (target: string) => post(`${TARGET}${target}`);
   const rows: readonly [Partial<Limits>, string, number, RegExp][] = [
     [{ bodyBytesMax: 20 }, post(TARGET, '{"asset_key":"abcdef"}'), 413, /larger than 20 bytes/],

@@ -76,7 +76,7 @@ test('the latest event of each kind, the counts and the states of the checks of 
   ]);
 });
 
-test('assets are chosen by key and by failing checks, and shown as a table and as CSV', async (t) => {
+test('assets are filtered by key and by failing checks, and shown as a table and as CSV', async (t) => {
   const data = journal(t);
   const ask = async (...args: string[]) => (await runHere(['assets', '--data', data, ...args])).stdout;
   const keys = (text: string) => text.split('\n').map((line) => line && JSON.parse(line).asset_key.join('/'));
@@ -136,7 +136,7 @@ const late: readonly PlainEvent[] = [
   { ...check(['b'], 'y', true), eventTime: '2026-11-19T10:00:00.250Z' },
 ];
 
-test('the state of an asset goes by what happened last, and the options of events are refused', async (t) => {
+test('the state of an asset follows event times, and the options of events are refused', async (t) => {
   const data = newFolder(t);
   writeFileSync(join(data, FIRST), encodeBatch(late.map(encodeMembers), START, new Date(TIME)).bytes);
   const { code, stdout, stderr } = await runHere(['assets', data]);
@@ -165,7 +165,7 @@ test('the state of an asset goes by what happened last, and the options of event
   }
 });
 
-test('a failing check shows its failed partitions', async (t) => {
+test('a failing check is shown with its failed partitions', async (t) => {
   const data = newFolder(t);
   const events = ['26', '27', '28'].map((partition) => ({ ...check(['b'], 'x', false), partition }));
   writeFileSync(join(data, FIRST), encodeBatch(events.map(encodeMembers), START, new Date(TIME)).bytes);

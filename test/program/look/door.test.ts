@@ -51,7 +51,7 @@ test('a request without a file of the folder is refused, and so is one that is n
   assert.equal(await assets(), 0);
 });
 
-test('files in which a command of 0.3.0 asks for something are ignored', async (t) => {
+test('request files of a 0.3.0 command are ignored', async (t) => {
   const service = await startService(t);
   await record(service, 'observation/a');
   writeFileSync(join(service.data, 'assets.forget'), '{"key":["a"]}');
@@ -60,7 +60,7 @@ test('files in which a command of 0.3.0 asks for something are ignored', async (
   assert.equal(((await (await fetch(`${service.url}/assets`)).json()) as { assets: unknown[] }).assets.length, 1);
 });
 
-test('a service without the state of assets, or without the destination, says so: 75', async (t) => {
+test('a command ends with 75 if the service keeps no state of assets', async (t) => {
   const service = await startService(t, { args: ['--no-read'] });
   await record(service, 'observation/a');
   const { code, stderr } = await runHere(['assets', 'forget', 'a', '--data', service.data]);

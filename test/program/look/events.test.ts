@@ -153,7 +153,7 @@ test('CSV follows RFC 4180, keeps digits, and contains no formula', async (t) =>
   ]);
 });
 
-test('keys that look alike are different in each table and in the lines of a service on a terminal, and find their own events as shown', async (t) => {
+test('keys that look alike differ in each table and on a terminal, and find their own events as shown', async (t) => {
   const keys = [
     ['a', 'b'],
     ['a/b'],

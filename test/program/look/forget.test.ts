@@ -36,7 +36,7 @@ async function keysIn(data: string): Promise<string[]> {
   return stdout.split('\n').flatMap((line) => (line === '' ? [] : JSON.parse(line).asset_key.join('/')));
 }
 
-test('without a service an asset is forgotten at once, and is counted again from its next event', async (t) => {
+test('without a service an asset is forgotten at once, and counted again from its next event', async (t) => {
   const data = journal(t, ...OLD);
   const forget = async (...args: string[]) => runHere(['assets', 'forget', '--data', data, ...args]);
   const stale = await forget('--key-prefix', 'tmp', '--stale', '2d');
@@ -55,7 +55,7 @@ test('without a service an asset is forgotten at once, and is counted again from
   assert.match(reply, /^\{"assets":\[\{"asset_key":\["w"\],"alive":"[^"]+","observation":\{"count":1,"seq":5,/);
 });
 
-test('beside a service it is forgotten by the service, and stays forgotten after SIGKILL [forget-2]', async (t) => {
+test('a running service forgets an asset, which stays forgotten after SIGKILL [forget-2]', async (t) => {
   const data = journal(t, ...OLD);
   const service = await startService(t, { data });
   const { code, stdout } = await runHere(['assets', 'forget', 'tmp/a', '--data', data]);
@@ -69,7 +69,7 @@ test('beside a service it is forgotten by the service, and stays forgotten after
   assert.deepEqual(await keysIn(data), ['tmp/b']);
 });
 
-test('in hosted mode it is forgotten in the folder of its deployment', async (t) => {
+test('in hosted mode an asset is forgotten in the folder of its deployment', async (t) => {
   const data = newFolder(t);
   const { args, tokenOf } = writeDeployments(t, ['prod']);
   const service = await startService(t, { data, args });
@@ -82,7 +82,7 @@ test('in hosted mode it is forgotten in the folder of its deployment', async (t)
   assert.deepEqual(await keysIn(folder), ['b', 'c']);
 });
 
-test('a wrong call changes nothing, and says what to give', async (t) => {
+test('a wrong call of forget changes nothing, and says what to give', async (t) => {
   const data = journal(t, ...OLD);
   for (const [args, problem] of [
     [['forget'], /give forget KEY, or forget with --key-prefix and --stale/],

@@ -25,7 +25,7 @@ const lines = timedEvents([
   [at(13), check(['other'], false)],
 ]);
 
-test('the hint names the filters that are the cause, and another spelling only of a key that has no event', async (t) => {
+test('the hint names the filters that exclude all events, and another spelling only of a key without events', async (t) => {
   const data = newFolder(t);
   writeFileSync(join(data, FIRST), lines);
   const service = await startService(t, { data });
@@ -71,7 +71,7 @@ test('the hint names the filters that are the cause, and another spelling only o
   }
 });
 
-test('the search for the cause reads all deployments, and does not report what is damaged outside of the given times', async (t) => {
+test('the search for the hint reads all deployments, and does not report damage outside of the given times', async (t) => {
   const data = newFolder(t);
   for (const name of ['one', 'two']) mkdirSync(join(data, name));
   writeFileSync(join(data, 'one', FIRST), timedEvents([[at(1), check(['a'], true)]]));

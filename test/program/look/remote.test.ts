@@ -58,7 +58,7 @@ async function both(service: Running, args: readonly string[]): Promise<[folder:
   return Promise.all([show('--data', service.data), show('--url', service.url)]);
 }
 
-test('the output for a service is byte for byte the output for its folder', async (t) => {
+test('the output for a service is the same as for its folder, byte for byte', async (t) => {
   const service = await startService(t, { data: journal(t, 2_600) });
   const commands = [
     'events --json',
@@ -109,7 +109,7 @@ test('a reply that is cut anywhere neither loses nor doubles a line', async (t) 
   assert.equal(assets.stdout, (await run(['assets', '--json', '--data', service.data])).stdout);
 });
 
-test('a page that ends early before events that retention removed is not the last one', async (t) => {
+test('a page that ends early before removed events is not taken for the last one', async (t) => {
   const lines = journalText(journal(t, 20)).trimEnd().split('\n');
   const pages: Record<string, string[]> = { 0: lines.slice(0, 2), 9: lines.slice(9, 12), 12: [] };
   const { url } = await startScripted(t, (got) => {
@@ -198,7 +198,7 @@ test('a refusal of a service, and an address without a service, end with a sente
   );
 });
 
-test('without a journal the service of ASSETLOG_URL is read, but a folder that is given or has a journal wins', async (t) => {
+test('ASSETLOG_URL is read if there is no journal, and a folder that is given or has a journal takes precedence', async (t) => {
   const service = await startService(t);
   assert.equal((await fetch(`${service.url}/report_asset_observation/remote`, { method: 'POST' })).status, 200);
   const other = await startService(t);

@@ -45,7 +45,7 @@ async function shown(...args: readonly string[]): Promise<{ code: number | null;
   return { code, names: jsonIn(stdout).map(({ name }) => name), stderr };
 }
 
-test('the killed one of two devices of a hub is named', async (t) => {
+test('sources --silent names the killed one of two devices', async (t) => {
   const hub = await startService(t);
   const [alive, killed] = await Promise.all(
     ['device-1', 'München 2'].map((name) => startService(t, { args: ['--forward-to', hub.url, '--name', name] })),
@@ -92,7 +92,7 @@ test('the killed one of two devices of a hub is named', async (t) => {
   assert.ok(last_event! <= last_seen!, `${last_event} ${last_seen}`);
 });
 
-test('the state of a source survives a stop, and except for its name the loss of its file, which is ignored if it is damaged', async (t) => {
+test('the state of a source survives a stop and, except for its name, the loss of its file; a damaged file is ignored', async (t) => {
   let hub = await startService(t);
   const { data } = hub;
   const restart = async () => {
@@ -129,7 +129,7 @@ test('the state of a source survives a stop, and except for its name the loss of
   assert.equal((await fetch(`${hub.url}/sources`)).status, 503);
 });
 
-test('a source that says it is stopped is shown so, counted and found, until it makes a request without that', async (t) => {
+test('a source that reports itself as stopped is shown, counted and found as stopped until its next request says otherwise', async (t) => {
   const hub = await startService(t);
   const sent = new SentJournal(9);
   await sent.put(hub.url, 1, 3);
@@ -172,7 +172,7 @@ test('a source that says it is stopped is shown so, counted and found, until it 
   }
 });
 
-test('a restored device is stopped, and its hub shows that', async (t) => {
+test('a restored device stops, and its hub shows that', async (t) => {
   const limits = { followMs: 5, forwardRetryMs: 5, forwardRetryMsMax: 50, forwardStoppedMs: 200, forwardLingerMs: 0 };
   const hub = await serve(t, { limits });
   const [data, backup] = [newFolder(t), newFolder(t)];
@@ -206,7 +206,7 @@ test('a restored device is stopped, and its hub shows that', async (t) => {
   );
 });
 
-test('a name that would not be shown unchanged is refused with its events', async (t) => {
+test('a name that would not be shown unchanged is refused with 400', async (t) => {
   const hub = await startService(t);
   const sent = new SentJournal(2);
   const wrong = 'a%00b %1b%5B2J %E2%80%AEname %E2%80%A8 %C2%85 %ff % %ED%A0%80 %20'.split(' ');
@@ -237,7 +237,7 @@ async function hosted(t: Scope) {
   return { ...deployments, hub, headersOf };
 }
 
-test('a deployment has its own sources, for tokens that may read, with the names of their tokens [sources-of-deployment-1]', async (t) => {
+test('a deployment lists only its own sources with their token names, for tokens that may read [sources-of-deployment-1]', async (t) => {
   const { hub, args, file, headersOf } = await hosted(t);
   for (const [number, name] of ['prod', 'test'].entries()) {
     const headers = { ...headersOf(name), 'Assetlog-Name': `of-${name}` };
@@ -269,7 +269,7 @@ test('a deployment has its own sources, for tokens that may read, with the names
   });
 });
 
-test('all sources are in one reply, also more than a page of assets, and in pages on request', async (t) => {
+test('all sources are in one reply, also more than a page has, and in pages on request', async (t) => {
   const count = 1_201;
   const data = newFolder(t);
   const ids = Array.from({ length: count }, (_, number) => sourceOf(number));
@@ -297,7 +297,7 @@ test('all sources are in one reply, also more than a page of assets, and in page
     assert.equal((await fetch(`${hub.url}/sources?${wrong}`)).status, 400, wrong);
 });
 
-test('the folder of a hub with many deployments is listed with few open files', async (t) => {
+test('the folder of a hub with 500 deployments is listed with 300 open files', async (t) => {
   const [one, many] = [await startService(t), newFolder(t)];
   await report(one);
   assert.equal((await one.kill()).code, 0);
@@ -306,7 +306,7 @@ test('the folder of a hub with many deployments is listed with few open files', 
   assert.deepEqual([code, stderr], [0, 'assetlog: no journal forwards to this one\n']);
 });
 
-test('a source can be forgotten while the service runs or without one, and its events stay', async (t) => {
+test('a source can be forgotten with and without a running service, and its events stay', async (t) => {
   const hub = await startService(t);
   const [gone, stays] = [new SentJournal(3), new SentJournal(3, sourceOf(2))];
   await gone.put(hub.url, 1, 2, { headers: { 'Assetlog-Name': 'gone' } });
@@ -346,7 +346,7 @@ test('a source is forgotten in each deployment of a folder that has it', async (
   assert.deepEqual([code, stderr], [2, `assetlog: ${folder} has no source ${SOURCE}\n`]);
 });
 
-test('sources without events are not stored, and at 90 % of the limit a warning is logged [sources-bounded-1]', async (t) => {
+test('sources without events are not stored, and 90 % of the limit is a warning [sources-bounded-1]', async (t) => {
   const hub = await serveReads(t, { limits: { forwardSourcesMax: 10, seenWriteMs: 10 } });
   for (let number = 1; number <= 8; number += 1) await new SentJournal(1, sourceOf(number)).put(hub.url, 1, 1);
   for (let number = 20; number <= 60; number += 1) await askHub(hub.url, sourceOf(number));
@@ -363,7 +363,7 @@ test('sources without events are not stored, and at 90 % of the limit a warning 
   assert.equal(JSON.parse(written()).sources.length, 10);
 });
 
-test('a device without events makes a request at intervals, and the metrics have the age of the last one of the longest silent device', async (t) => {
+test('an idle device makes requests at intervals, and a metric has the age of the last one of the most silent device', async (t) => {
   const hub = await serveReads(t);
   const silentSeconds = async () => samplesOf(await metricsOf(hub)).get('assetlog_hub_silent_seconds');
   assert.equal(await silentSeconds(), undefined, 'a hub without devices');
@@ -422,7 +422,7 @@ test('events of one device are found by its id or its name, in a folder and at a
   stream.close();
 });
 
-test('tables and CSV of a hub name the source of each event, those of another journal have no such column', async (t) => {
+test('tables and CSV of a hub have a column for the source, and those of another journal do not', async (t) => {
   let hub = await startService(t);
   const eventOf = (key: string) => (): PlainEvent => ({ type: 'AssetObservation', assetKey: [key] });
   const check = (): PlainEvent => ({

@@ -43,7 +43,7 @@ const OLD_AND_NEW = [
 
 const keysIn = (lines: string) => [...lines.matchAll(/"asset_key":\["w","(\w+)"\]/g)].map(([, name]) => name);
 
-test('an asset is stale if it was neither materialized nor observed nor checked for that long, and ends the command with 1', async (t) => {
+test('an asset without any event for that long is stale, and the command ends with 1', async (t) => {
   const data = journal(t, OLD_AND_NEW);
   const shown = async (...args: string[]) => {
     const { code, stdout } = await runHere(['assets', data, ...args]);
@@ -59,7 +59,7 @@ test('an asset is stale if it was neither materialized nor observed nor checked 
   assert.deepEqual((await shown())[0], 0);
 });
 
-test('a key without an asset is stale', async (t) => {
+test('a key without any asset is stale', async (t) => {
   const data = journal(t, OLD_AND_NEW);
   const { code, stderr } = await runHere(['assets', data, '--stale', '100d', '--key-prefix', 'x']);
   assert.equal(code, 1);
@@ -71,7 +71,7 @@ test('a key without an asset is stale', async (t) => {
   assert.deepEqual([wrong.code, /is not a duration such as 30m, 26h or 2d/.test(wrong.stderr)], [2, true]);
 });
 
-test('an asset is stale if nothing happened for that long, even if events were recorded since', async (t) => {
+test('an asset whose last event happened that long ago is stale, even if it was recorded since', async (t) => {
   const late = { ...observed('w/late'), eventTime: ago(40).toISOString() };
   const data = journal(t, [[1, late]]);
   const { code, stdout } = await runHere(['assets', data, '--stale', '26h']);
@@ -84,7 +84,7 @@ test('an asset whose last event is ahead of the clock is stale', async (t) => {
   assert.deepEqual([code, keysIn(stdout)], [1, ['ahead']]);
 });
 
-test('the exit code for damage takes precedence over the one for a stale asset', async (t) => {
+test('damage takes precedence over a stale asset in the exit code', async (t) => {
   const data = journal(t, OLD_AND_NEW);
   const file = join(data, FIRST);
   writeFileSync(join(data, 'events-00000000000000000020.jsonl'), 'no line\n');

@@ -52,7 +52,7 @@ test('each reply has all events recorded before it, also after a crash, and equa
   assert.equal(await linesAt(service), await shown(service.data));
 });
 
-test('assets are chosen by prefix and failing checks, in pages by key', async (t) => {
+test('assets are filtered by prefix and failing checks, in pages by key', async (t) => {
   const service = await startService(t);
   for (const key of ['b', 'a', 'a/2', 'a/1', 'a b', 'ab', 'c/1', 'é/1']) {
     await report(service, 'check', { asset_key: key.split('/'), check_name: 'x', passed: !key.endsWith('1') });
@@ -86,7 +86,7 @@ test('assets are chosen by prefix and failing checks, in pages by key', async (t
   assert.deepEqual([none.status, await none.text()], [200, '']);
 });
 
-test('events that retention removed stay in the state of the assets, and are marked, also after a crash', async (t) => {
+test('events that retention removed stay in the state of the assets, marked as removed, also after a crash', async (t) => {
   let service = await startService(t, { args: ['--segment-bytes', '4096', '--retain-bytes', '16384'] });
   const { data } = service;
   const count = 300;
@@ -110,7 +110,7 @@ test('events that retention removed stay in the state of the assets, and are mar
   }
 });
 
-test('what failed is first in the order of states, then what was silent for longest', async (t) => {
+test('in the order of states failed assets are first, then the most silent ones', async (t) => {
   const service = await startService(t);
   const failing = (key: string, severity: string) =>
     report(service, 'check', { asset_key: key, check_name: 'c', passed: false, severity });
@@ -128,7 +128,7 @@ test('what failed is first in the order of states, then what was silent for long
   assert.equal((await fetch(`${service.url}/assets?sort=age`)).status, 400);
 });
 
-test('a start reads the state and not the journal, and a service that nobody may read keeps none', async (t) => {
+test('a start reads the state and not the journal, and a service without readers keeps no state', async (t) => {
   const service = await startService(t);
   await report(service, 'observation/a');
   await service.kill('SIGTERM');

@@ -56,7 +56,7 @@ test('the policy allows the script and the style of the page, and nothing else',
   assert.doesNotMatch(body, /\s(?:src|style|on[a-z]+)\s*=/, 'it has no resource and no handler in its HTML');
 });
 
-test('in hosted mode the page is below any name and needs no token', async (t) => {
+test('in hosted mode the page is served below any name, and needs no token', async (t) => {
   const { port } = await startService(t, { args: writeDeployments(t, ['prod']).args });
   for (const path of ['/', '/prod/', '/unknown/']) assert.ok(isPage(await ask(port, get(path, BROWSER))), path);
   const root = linksIn(await ask(port, get('/')));
@@ -69,7 +69,7 @@ test('in hosted mode the page is below any name and needs no token', async (t) =
   }
 });
 
-test('the address of a page without its last slash redirects a browser, and the address of the service answers any client', async (t) => {
+test('a page address without its last slash redirects a browser, and the address of the service answers any client', async (t) => {
   const assertRedirect = async (port: number, path: string, location: string) => {
     const { status, headers } = await ask(port, get(path, BROWSER));
     assert.deepEqual([status, headers.get('location'), headers.get('vary')], [301, location, 'Accept'], path);
@@ -99,7 +99,7 @@ test('the address of a page without its last slash redirects a browser, and the 
   );
 });
 
-test('a link from another site leads to the page, and to nothing else', async (t) => {
+test('a link from another site can open the page, and nothing else', async (t) => {
   const { port } = await startService(t);
   const link = (target: string, dest: string, ...more: readonly string[]) =>
     ask(port, get(target, BROWSER, ...FROM_ANOTHER_SITE, `Sec-Fetch-Dest: ${dest}`, ...more));

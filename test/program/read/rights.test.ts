@@ -75,7 +75,7 @@ const LOSSES: readonly (readonly [how: string, tokens: object[], status: number]
 ];
 
 for (const [how, tokens, status] of LOSSES) {
-  test(`a stream ends at the reload at which ${how}, and so does a wait [who-may-read-1]`, async (t) => {
+  test(`a stream and a long poll end at the reload at which ${how} [who-may-read-1]`, async (t) => {
     const { service, get, open, write, report } = await host(t);
     await report('before');
     const stream = await open('/prod/events?after_seq=0', reader);
@@ -110,7 +110,7 @@ test('a stream continues after a reload that keeps the right of its token, and a
   await stream.until('the second', () => stream.seqs.length === 2);
 });
 
-test('a stream and a wait end when their token expires [who-may-read-2]', async (t) => {
+test('a stream and a long poll end when their token expires [who-may-read-2]', async (t) => {
   const { service, get, open, write } = await host(t, { rightsCheckMs: 20 });
   write(REPORTER, entry(reader, { may: ['read'], notAfter: new Date(Date.now() + 5_000).toISOString() }));
   await service.reload();

@@ -35,7 +35,7 @@ async function agesOf(service: { readonly port: number }): Promise<Record<string
 
 const watch = (...keys: string[]) => keys.flatMap((key) => ['--watch-asset', key]);
 
-test('the age comes from the last event of the oldest asset under the key, also right after a restart', async (t) => {
+test('the age is that of the most silent asset under the key, also right after a restart', async (t) => {
   const data = newFolder(t);
   writeFileSync(join(data, segmentName(1)), fileOf(['90 w/a', '80 other', '50 w/b', '30 w/a', '20 w2', '10 w/c/d']));
   const args = watch('w', 'w/a', 'w/c', 'nothing', '["w/a"]', 'o"\\x');
@@ -52,7 +52,7 @@ test('the age comes from the last event of the oldest asset under the key, also 
   assert.equal((await agesOf(service))['nothing'], 0);
 });
 
-test('in hosted mode a key starts with the deployment, and an idle journal is read too', async (t) => {
+test('in hosted mode a key begins with the deployment, and idle journals are read too', async (t) => {
   const data = newFolder(t);
   const { args } = writeDeployments(t, ['prod', 'dev']);
   const service = await startService(t, { data, args: [...args, ...watch('prod/w', 'prod', 'dev')] });
@@ -66,7 +66,7 @@ test('in hosted mode a key starts with the deployment, and an idle journal is re
   assert.deepEqual(await agesOf(again), { 'prod/w': 50, prod: 50, dev: Infinity });
 });
 
-test('without the option no age is reported, and at most 20 keys are accepted', async (t) => {
+test('without --watch-asset no age is reported, and at most 20 keys are accepted', async (t) => {
   assert.deepEqual(await agesOf(await startService(t)), {});
   const many = await run(['serve', ...watch(...Array.from({ length: 21 }, (_, at) => `a${at}`))]);
   assert.deepEqual([many.code, /--watch-asset "a20" is one more than 20/.test(many.stderr)], [2, true]);

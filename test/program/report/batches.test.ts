@@ -165,7 +165,7 @@ test('each line is recorded once and in order by a service that is killed and st
   assert.equal(assetsOf(second), expectedAssets(20_000));
 });
 
-test('a run that stops in doubt can be continued with its run id, and doubles nothing', async (t) => {
+test('a run that ended in doubt can be continued with its run id, and no line is doubled', async (t) => {
   const service = await startService(t);
   let connections = 0;
   // The document arrives, and then no reply to a batch.
@@ -210,7 +210,7 @@ test('a single report whose reply is lost is repeated, and a job that runs twice
   assert.match(other.stderr, /answers 422: /);
 });
 
-test('a journal of lines with keys is replayed into its own service as duplicates', async (t) => {
+test('a journal of lines with keys that is replayed into its own service is all duplicates', async (t) => {
   const service = await startService(t);
   const input = textOf(30);
   assert.equal((await report(service.url, ['--from', '-'], { input })).code, 0);
@@ -220,7 +220,7 @@ test('a journal of lines with keys is replayed into its own service as duplicate
   assert.deepEqual([code, stdout, JSON.stringify(service.events())], [0, '30 recorded, 0 refused\n', before]);
 });
 
-test('lines with a key are counted as sent without their time, and keep it with --keep-times', async (t) => {
+test('lines with a key are sent without their time, which is counted, and with it under --keep-times', async (t) => {
   const [from, without, kept] = [await startService(t), await startService(t), await startService(t)];
   const keyed = '{"type":"observation","asset_key":"b"}';
   await report(from.url, ['--from', '-', '--run-id', 'first'], { input: keyed });
@@ -264,7 +264,7 @@ const BATCH = '/report_asset_batch/';
 const WITH_BATCH = { paths: { [BATCH]: { post: {} } } };
 const WITH_KEYS = { ...WITH_BATCH, components: { parameters: { 'Idempotency-Key': {} } } };
 
-test('without keys a batch in doubt is not sent again: its lines are counted as perhaps recorded [report-batches-1]', async (t) => {
+test('without keys a batch in doubt is not sent again, and its lines are counted as perhaps recorded [report-batches-1]', async (t) => {
   const { url, posts } = await serve(t, WITH_BATCH, (_path, body, count) =>
     count === 2 ? [500, { error: 'broken' }] : [200, { recorded: body.split('\n').length }],
   );
@@ -279,7 +279,7 @@ test('without keys a batch in doubt is not sent again: its lines are counted as 
   assert.match(wrong ?? '', /^assetlog: line 151: it is not valid JSON/);
 });
 
-test('batches are packed for a service that says so, until it does not understand one', async (t) => {
+test('batches are compressed for a service that accepts that, until it refuses one', async (t) => {
   const document = { ...WITH_BATCH, components: { parameters: { 'Idempotency-Key': {}, 'Content-Encoding': {} } } };
   const input = textOf(1_200);
   for (const [status, error] of [
@@ -308,7 +308,7 @@ test('batches are packed for a service that says so, until it does not understan
   }
 });
 
-test('a batch that is too large is halved', async (t) => {
+test('a batch that gets 413 is halved', async (t) => {
   const small = await serve(t, WITH_KEYS, (path, body) => {
     if (path !== BATCH) return [200, {}];
     const count = body.split('\n').length;
@@ -379,7 +379,7 @@ test('without an OpenAPI document of assetlog, lines are sent one at a time and 
   }
 });
 
-test('an older service gets one line at a time, and nothing in doubt is repeated', {
+test('an older service gets one line at a time, and no line in doubt is sent again', {
   skip: beforeBatches.isMissing,
 }, async (t) => {
   const older = await startService(t, { program: [process.execPath, await beforeBatches.build(t)] });

@@ -154,7 +154,7 @@ test('a file on a disk that fails ends with 5: the same call can succeed later',
   assert.match(stderr, /^assetlog: \/proc\/self\/mem cannot be read: EIO/);
 });
 
-test('a login goes with a report as a header from a file', async (t) => {
+test('a login from a file is sent in the header of --token-header', async (t) => {
   const header = `Basic ${Buffer.from('me:secret').toString('base64')}`;
   const gateway = createServer(({ headers: { authorization } }, response) =>
     response.writeHead(authorization === header ? 200 : 401, { 'Content-Type': 'application/json' }).end('{}'),
@@ -290,7 +290,7 @@ test('a journal is replayed into another service, line for line and digit for di
   assert.deepEqual(reported(to.data), [...replayed, ...replayed]);
 });
 
-test('a signal ends a run after its line, also while no input arrives', async (t) => {
+test('a signal ends a run after the current line, also while no input arrives', async (t) => {
   const service = await startService(t);
   const { child, finished } = launch(['report', '--from', '-', '--run-id', 'night/7', '--url', service.url], {
     openInput: true,

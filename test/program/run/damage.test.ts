@@ -91,7 +91,7 @@ test('verify counts good and bad lines also after the first bad one, and shows t
   );
 });
 
-test('verify can run while a service runs, and recognizes an end that is being written; repair is refused then', async (t) => {
+test('verify works beside a service and recognizes an end that is being written, and repair is refused', async (t) => {
   const service = await startService(t);
   await ask(service.port, post(`${TARGET}a`));
   assert.equal((await runHere(['verify', '--data', service.data])).code, 0);
@@ -162,7 +162,7 @@ test('repair --yes before the first start finds nothing to repair, and creates n
   }
 });
 
-test('the events of a packed file are not marked as lost, and the events of a restored file are no longer lost', async (t) => {
+test('events of a compressed segment are not marked as lost, and events of a restored one are no longer lost', async (t) => {
   const data = newFolder(t);
   const packed = join(data, `${SECOND}.gz`);
   writeFileSync(join(data, FIRST), makeLines(10).bytes);

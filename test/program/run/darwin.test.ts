@@ -13,7 +13,7 @@ const TMPDIR_BYTES = 48;
 const FILES = ['program/day/author.test.ts', 'program/day/folder.test.ts'];
 const preload = pathToFileURL(join(root, COMPILED, 'test/support/as-darwin.js')).href;
 
-test('where the system is darwin and its TMPDIR is long, a day of test authors and operators leaves nothing behind', async (t) => {
+test('with darwin as the platform and a long TMPDIR, tests of program/day leave no file behind', async (t) => {
   const folder = newFolder(t);
   const TMPDIR = join(folder, 'T'.repeat(TMPDIR_BYTES - folder.length - 1));
   mkdirSync(TMPDIR);

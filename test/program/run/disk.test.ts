@@ -20,7 +20,7 @@ const TARGET = '/report_asset_materialization/';
 const READY = get('/readyz');
 const LIVE = get('/livez');
 
-test('while the disk refuses writes reports get 503 with Retry-After and are not counted as events, and the service is alive and not ready', async (t) => {
+test('while the disk refuses writes reports get 503 with Retry-After and are not counted, and the service is not ready', async (t) => {
   const { disk, port } = await serveSimulated(t);
   assert.equal((await ask(port, READY)).status, 200);
   disk.fault = (call) => (call === 'write' ? systemError('ENOSPC') : undefined);
@@ -63,7 +63,7 @@ test('a failed sync answers every client with 503 and ends the service with 5', 
   await assert.rejects(ask(port, LIVE));
 });
 
-test('a journal that contradicts itself answers 503, and ends the service with 1, with deployments too', async (t) => {
+test('a journal that contradicts itself gives 503 and ends the service with 1, also in hosted mode', async (t) => {
   const contradict = (call: Call) =>
     call === 'write' ? systemError('EIO') : call === 'truncate' ? new Defect('of a test') : undefined;
   const local = await serveSimulated(t);
@@ -95,7 +95,7 @@ test('a lock file that is removed ends the service with 5, at the next report or
   }
 });
 
-test('running out of file descriptors turns connections away, and ends neither the service nor its connections', async (t) => {
+test('without free file descriptors new connections are refused, and the service and its connections continue', async (t) => {
   const service = await startService(t, { openFilesMax: 120 }); // a program that is not bundled loads many files at once
   const first = await Wire.open(service.port);
   const crowd = await Promise.all(Array.from({ length: 140 }, () => Wire.open(service.port)));

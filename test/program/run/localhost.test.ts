@@ -57,7 +57,7 @@ test('with --host localhost both addresses have the same port, and a process end
   assert.equal(service.events().length, 2);
 });
 
-test('a stop answers what has arrived at both addresses, and closes both [localhost-1]', { skip }, async (t) => {
+test('a stop answers the requests at both addresses, and closes both [localhost-1]', { skip }, async (t) => {
   const service = await serveLocalhost(t);
   const wires = await Promise.all([V4, V6, V4, V6].map((host) => Wire.open(service.port, host)));
   for (const wire of wires) wire.send(LIVE);

@@ -17,7 +17,7 @@ const READY = get('/readyz');
 const CHECK = '/report_asset_check/';
 const MATERIALIZATION = '/report_asset_materialization/';
 
-test('no line holds a token, metadata or a query', async (t) => {
+test('no log line has a token, metadata or a query', async (t) => {
   const { args, headerOf } = writeDeployments(t, ['prod']);
   const service = await startService(t, { args });
   const header = [headerOf('prod')];

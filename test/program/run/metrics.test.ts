@@ -12,7 +12,7 @@ import { ask, get, post, Wire } from '../../support/wire.ts';
 
 const scrape = async (service: { readonly port: number }) => samplesOf(await metricsOf(service));
 
-test('every figure matches the requests before', async (t) => {
+test('every metric matches the requests before', async (t) => {
   const before = Date.now() / 1000;
   const service = await startService(t, { args: ['--segment-bytes', '4096'] });
   const at = (path: string) => `/report_asset_${path}`;

@@ -237,7 +237,7 @@ test('on a file system that reports no free space a service is ready, and --keep
   );
 });
 
-test('a folder that is locked late, since the disk was full, gets the same warnings', async (t) => {
+test('a folder that is locked late because of a full disk gets the same warnings', async (t) => {
   const data = join(newFolder(t), 'data');
   const disk = new SimulatedDisk(data);
   let attempts = 0;

@@ -37,7 +37,7 @@ test('SIGTERM and SIGINT are logged, and end the service with 0 when everything 
   }
 });
 
-test('requests that had arrived when a stop started get their replies, even if they were not read yet [stop-1]', async (t) => {
+test('requests that arrived before a stop get their replies, even if they were not read yet [stop-1]', async (t) => {
   const service = await serve(t);
   const wires = await Promise.all(Array.from({ length: 64 }, () => Wire.open(service.port)));
   for (const wire of wires) wire.send(post(`${TARGET}before`));
@@ -51,7 +51,7 @@ test('requests that had arrived when a stop started get their replies, even if t
   await stopped;
 });
 
-test('a stop ends the pause of --commit-delay, and no report that was read begins another one [stop-2]', async (t) => {
+test('a stop ends the pause of --commit-delay, and a request that was read before starts no other one [stop-2]', async (t) => {
   const deployments = writeDeployments(t, ['prod']);
   for (const [args, path, headers] of [
     [[], '', []],
@@ -142,7 +142,7 @@ test('a signal also ends a start that waits for its file, and SIGHUP does not en
   assert.match(stderr, /"message":"stopping","signal":"SIGTERM"\}/);
 });
 
-test('the reader of the output can close it', async (t) => {
+test('a service continues when the reader of its output closes it', async (t) => {
   const { child } = launch(['--port', '0', '--data', newFolder(t), '--log-level', 'debug']);
   t.after(() => child.kill('SIGKILL'));
   const port = await new Promise<number>((resolve) => {
@@ -155,7 +155,7 @@ test('the reader of the output can close it', async (t) => {
   assert.equal((await once(child, 'exit'))[0], 0);
 });
 
-test('a command whose work never ends exits with 1 and a message', async (t) => {
+test('a command whose output is never confirmed ends with 1 and a message', async (t) => {
   const service = await startService(t);
   assert.equal((await ask(service.port, post(`${TARGET}a`))).status, 200);
   // Standard output that accepts everything and never confirms a write.
@@ -164,7 +164,7 @@ test('a command whose work never ends exits with 1 and a message', async (t) => 
   assert.deepEqual([code, stderr.split(';')[0]], [1, 'assetlog: ended before its work was done']);
 });
 
-test('a stop does not wait for a client that reads no replies, and its other limits hold', async (t) => {
+test('a stop does not wait for a client that reads no replies, and keeps its other limits', async (t) => {
   const limits = { drainMs: 300, unansweredMax: 5_000 };
   const service = await serve(t, { limits });
   const { port } = service;
@@ -181,7 +181,7 @@ test('a stop does not wait for a client that reads no replies, and its other lim
   for (const wire of wires) wire.close();
 });
 
-test('a stop waits for a request that is never finished, but only for a limited time', async (t) => {
+test('a stop waits for an unfinished request, but only for a limited time', async (t) => {
   const service = await serve(t, { limits: { drainMs: 200 } });
   const { port, notices } = service;
   const wire = await Wire.open(port);

@@ -10,7 +10,7 @@ import { launch, type Running } from '../../support/program.ts';
 import { report, standIn, statusOf } from '../../support/stand-in.ts';
 import { errorOf, post, Wire } from '../../support/wire.ts';
 
-test('a report that a fault matches gets its reply in the form that the fault sets, and later ones do not', async (t) => {
+test('a report that matches a fault gets the reply of the fault, and later ones do not', async (t) => {
   const service = await standIn(t);
   await service.faults(
     fault({ type: 'check', asset_key: ['a'] }, { status: 503, retry_after: 4 }, { times: 1 }),
@@ -35,7 +35,7 @@ test('a report that a fault matches gets its reply in the form that the fault se
   assert.equal((await reportFresh()).status, 200);
 });
 
-test('the client and the journal get what the fault sets, for each effect, recorded or not', async (t) => {
+test('each effect of a fault gives the client and the journal what the fault says, recorded or not', async (t) => {
   const service = await standIn(t);
   const rows: readonly (readonly [object, number | string, boolean])[] = [
     [{ status: 503 }, 503, false],
@@ -105,7 +105,7 @@ async function outcomeOf(service: Running, target: string, body: string): Promis
   return `half of ${status}`;
 }
 
-test('a reply of a fault can be a false success, a redirect, or of a proxy, with any header and any body', async (t) => {
+test('the reply of a fault can be a false success, a redirect or a page of a proxy, with any header and any body', async (t) => {
   const service = await standIn(t);
   const date = 'Fri, 20 Nov 2026 15:04:05 GMT';
   const rows: readonly (readonly [object, number, Readonly<Record<string, string | null>>, RegExp])[] = [
@@ -146,7 +146,7 @@ test('a reply of a fault can be a false success, a redirect, or of a proxy, with
   assert.equal(service.events().length, 1, 'only the last one is recorded');
 });
 
-test('the second half of a body can be late, until a reset or a stop', async (t) => {
+test('the delayed second half of a body is sent at a reset or at a stop', async (t) => {
   const service = await standIn(t);
   const halves = async () => {
     await service.faults(fault({}, { status: 502, body: 'broken', body_delay_ms: 250_000 }));
@@ -163,7 +163,7 @@ test('the second half of a body can be late, until a reset or a stop', async (t)
   }
 });
 
-test('a request that a fault drops is reset while its body is uploaded', async (t) => {
+test('a request that a fault drops is reset during its upload', async (t) => {
   const service = await standIn(t);
   await service.faults(fault({ type: 'materialization' }, { drop: 'request' }, { times: 1 }));
   const socket = connect({ port: service.port, host: '127.0.0.1' });
@@ -175,7 +175,7 @@ test('a request that a fault drops is reset while its body is uploaded', async (
   assert.equal(await statusOf(service, '/report_asset_materialization/a'), 200);
 });
 
-test('a reply that is cut off follows the replies to earlier requests of its connection, and ends the connection', async (t) => {
+test('a reply that is cut off comes after the earlier replies of its connection, and ends the connection', async (t) => {
   const service = await standIn(t);
   await service.faults(
     fault({ asset_key: 'early' }, { delay_ms: 100 }),
@@ -213,7 +213,7 @@ test('a delayed report is recorded before its reply, and a reset or a stop sends
   assert.equal((await wire.reply())?.status, 200, 'a stop sends the reply');
 });
 
-test('neither a reading nor an invalid report meets a fault', async (t) => {
+test('readings and invalid reports do not meet a fault', async (t) => {
   const service = await standIn(t);
   await service.call('POST', '/report_asset_observation/a');
   for (const effect of [{ drop: 'request' }, { status: 503 }]) {

@@ -10,7 +10,7 @@ import { fault } from '../../support/faults.ts';
 import { eventsIn, launch, newFolder, startService } from '../../support/program.ts';
 import { standIn, statusOf } from '../../support/stand-in.ts';
 
-test('a service for tests reports its mode, and removes its own folder when it stops', async (t) => {
+test('a service in test mode reports its mode, and removes its own folder when it stops', async (t) => {
   const { child, finished } = launch(['serve', '--test', '--port', '0'], { env: { ASSETLOG_DATA: '' } });
   t.after(() => child.kill('SIGKILL'));
   const [ready] = (await once(child.stdout as NonNullable<typeof child.stdout>, 'data')) as [string];
@@ -49,7 +49,7 @@ test('--test keeps the folder of --data, and refuses --deployments and a journal
   assert.deepEqual([hosted.code, hosted.stderr.includes('--test has no --deployments')], [2, true]);
 });
 
-test('a reset restarts the journal, without assets, faults, refusals and known idempotency keys', async (t) => {
+test('a reset empties the journal, and clears assets, faults, refusals and idempotency keys', async (t) => {
   const service = await standIn(t, ['--test', '--segment-bytes', '4096']);
   const keyed = async (key: string) => {
     const headers = { 'Idempotency-Key': key };
