@@ -46,7 +46,9 @@ test('no page of another origin can read events, assets or refusals [browser-rea
   }
 });
 
-test('of the page of the service another site gets a window that it cannot read', { skip: noBrowser }, async (t) => {
+test('a page of another site can open a window of the page of the service, but cannot read it', {
+  skip: noBrowser,
+}, async (t) => {
   const browser = await startBrowser(t, RESOLVE);
   const page = await openPage(t, browser, EVIL);
   for (const serviceHost of ['127.0.0.1', EVIL]) {
@@ -62,7 +64,7 @@ test('of the page of the service another site gets a window that it cannot read'
   }
 });
 
-test('a page on a name that was pointed at the service afterwards cannot read', { skip: noBrowser }, async (t) => {
+test('a page on a name that later points at the service cannot read', { skip: noBrowser }, async (t) => {
   await assertReadsOnlyRefusals(t, []);
 });
 
@@ -72,7 +74,7 @@ test('DNS rebinding cannot read a service with --read that listens on every inte
   await assertReadsOnlyRefusals(t, ['--host', '0.0.0.0', '--read']);
 });
 
-test('without the rule for Host, DNS rebinding does read', { skip: noBrowser }, async (t) => {
+test('without the rule for Host, DNS rebinding can read', { skip: noBrowser }, async (t) => {
   const program = await brokenBuild(t, [['ownNames.has(nameOf(authority))', 'true']]);
   const { page, service } = await rebind(t, await startBrowser(t, RESOLVE), { program });
   await report(service);

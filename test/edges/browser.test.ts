@@ -81,7 +81,7 @@ for (const [what, args, learns] of [
   });
 }
 
-test('without the rule for Origin and Sec-Fetch-Site, a page of another origin does report', {
+test('without the rule for Origin and Sec-Fetch-Site, a page of another origin can report', {
   skip: noBrowser,
 }, async (t) => {
   const browser = await startBrowser(t, RESOLVE);
@@ -93,7 +93,7 @@ test('without the rule for Origin and Sec-Fetch-Site, a page of another origin d
   assert.deepEqual(keysIn(service), reports);
 });
 
-test('without the rule for Host, DNS rebinding does report', {
+test('without the rule for Host, DNS rebinding can report', {
   skip: noBrowser,
 }, async (t) => {
   const { page, service } = await rebind(t, await startBrowser(t, RESOLVE), {

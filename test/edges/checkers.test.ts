@@ -27,19 +27,19 @@ function run(cwd: string, command: string, ...args: readonly string[]): void {
   assert.equal(status, 0, stdout + stderr);
 }
 
-test('ruff finds no mistake in them, for Python 3.8', { skip }, (t) => {
+test('ruff finds no mistake in the printed programs, for Python 3.8', { skip }, (t) => {
   const rules = ['--isolated', '--no-cache', '--target-version', 'py38', '--select', 'E4,E7,E9,F,B'];
   run(newFolder(t), 'ruff', 'check', ...rules, ...files);
 });
 
-test('pyright finds no mistake in them, for Python 3.8', { skip }, (t) => {
+test('pyright finds no mistake in the printed programs, for Python 3.8', { skip }, (t) => {
   const settings = { include: files, pythonVersion: '3.8', reportMissingImports: false }; // of Dagster and pytest
   const own = newFolder(t);
   writeFileSync(join(own, 'pyrightconfig.json'), JSON.stringify(settings));
   run(own, 'pyright', '--project', own);
 });
 
-test('mypy --strict finds no mistake in them, nor in the file of a caller', { skip }, (t) => {
+test('mypy --strict finds no mistake in the printed programs, nor in a file that calls the client', { skip }, (t) => {
   const own = newFolder(t);
   const flags = ['--strict', '--python-version', '3.10', '--cache-dir', join(own, 'cache')];
   // Without Dagster its decorators have no types.

@@ -143,7 +143,7 @@ test('an unprivileged service in a read-only root without capabilities records, 
   assert.equal(dead.code, 1);
 });
 
-test('a folder of the host is accepted after the chown of the handbook, and a volume with an fsGroup', {
+test('a folder of the host with the owner of the handbook is accepted, and so is a volume with an fsGroup', {
   skip: withoutNamespaces,
 }, async (t) => {
   const image = build(t);

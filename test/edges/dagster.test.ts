@@ -19,7 +19,7 @@ for (const { name, python, skip, hasCheckPartitions } of versions) {
     const evaluator = new Evaluator(all, python, newFolder(all));
     const ticksOf = (url: string, settings = {}) => new Ticks(evaluator, url, settings);
 
-    await all.test('each event has what its report said, as far as Dagster can hold it', async (t) => {
+    await all.test('each event in Dagster has the values of its report, as far as Dagster can hold them', async (t) => {
       const service = await startService(t);
       await record(service, 'materialization/', {
         body: `{"asset_key": ["a/b", "ü"], "partition": "2026-11-20", "description": "nightly", "data_version": "fw 1/2 ü",
@@ -85,7 +85,7 @@ for (const { name, python, skip, hasCheckPartitions } of versions) {
       ]);
     });
 
-    await all.test('the time of an update is that of its sender, or that of a materialization', async (t) => {
+    await all.test('the update time is a valid one of the metadata, or that of a materialization', async (t) => {
       const service = await startService(t);
       const own = (value: unknown) => ({ metadata: { 'dagster/last_updated_timestamp': value } });
       const event_time = '2026-11-20T16:19:45Z';
@@ -104,7 +104,7 @@ for (const { name, python, skip, hasCheckPartitions } of versions) {
     });
 
     await all.test(
-      'no metadata reaches the deserialiser of Dagster as its own, whatever its type and depth',
+      'metadata of any type and depth never reaches the deserialiser of Dagster as one of its own classes',
       async (t) => {
         const service = await startService(t);
         const evaluator = new Evaluator(t, python, newFolder(t));
@@ -138,7 +138,7 @@ for (const { name, python, skip, hasCheckPartitions } of versions) {
       },
     );
 
-    await all.test('each type of metadata is stored as Dagster makes it of the same value', async (t) => {
+    await all.test('each type of metadata is stored as Dagster itself stores the same value', async (t) => {
       const service = await startService(t);
       const column = { name: 'a', type: 'int', constraints: { nullable: false } };
       const values: Readonly<Record<string, readonly unknown[]>> = {
@@ -201,7 +201,7 @@ for (const { name, python, skip, hasCheckPartitions } of versions) {
       },
     );
 
-    await all.test('no proxy gets the token for a service on this machine, and no error shows it', async (t) => {
+    await all.test('a request to this machine sends its token to no proxy, and no error shows the token', async (t) => {
       const service = await startService(t);
       await report(service, ['a']);
       const file = join(newFolder(t), 'token');
@@ -224,7 +224,7 @@ for (const { name, python, skip, hasCheckPartitions } of versions) {
       assert.equal((await ticks(service.url).tick()).error, `the token in ${file} is not one line of ASCII characters`);
     });
 
-    await all.test('an event of a device names the device', async (t) => {
+    await all.test('an event of a device has the id of the device in its metadata', async (t) => {
       const hub = await startService(t);
       const device = await startService(t, { args: ['--forward-to', hub.url] });
       await record(device, 'observation/a');
@@ -238,7 +238,7 @@ for (const { name, python, skip, hasCheckPartitions } of versions) {
       assert.deepEqual(metadata['assetlog/recorded'], ['Text', recorded]);
     });
 
-    await all.test('a second result of a check for a partition is stored, and stops nothing', async (t) => {
+    await all.test('a second result for a partition is stored, and does not stop the sensor', async (t) => {
       const service = await startService(t);
       const ticks = ticksOf(service.url);
       const check = () => record(service, 'check/a?check_name=c&passed=true&partition=p');
@@ -254,7 +254,7 @@ for (const { name, python, skip, hasCheckPartitions } of versions) {
       assert.deepEqual(found, [hasCheckPartitions ? ['p', undefined] : later, later, later]);
     });
 
-    await all.test('a tick has a limit, and a filter asks only for some assets', async (t) => {
+    await all.test('a tick reads a limited number of events, and KEY_PREFIX limits it to some assets', async (t) => {
       const service = await startService(t);
       const ticks = ticksOf(service.url, { TICK_EVENTS: 4 });
       await report(service, named('a', 6));
@@ -272,7 +272,7 @@ for (const { name, python, skip, hasCheckPartitions } of versions) {
       assert.deepEqual(seqsOf((await ticks.tick()).stored), [14]);
     });
 
-    await all.test('thousands of events take a few seconds of the tick', async (t) => {
+    await all.test('a tick with thousands of events takes a few seconds', async (t) => {
       const service = await startService(t);
       const metadata = { rows: 10, took_s: 1.5, source: 'https://a.example', more: { a: [1, 2, 3] } };
       const item = (asset_key: string) => ({ type: 'observation', asset_key, metadata });
@@ -304,7 +304,7 @@ for (const { name, python, skip, hasCheckPartitions } of versions) {
       },
     );
 
-    await all.test('a journal that began anew is read from its first event, with an alarm', async (t) => {
+    await all.test('a new journal is read from its first event, with an alarm', async (t) => {
       const one = await startService(t);
       const ticks = ticksOf(one.url);
       await report(one, named('a', 3));
@@ -356,7 +356,7 @@ for (const { name, python, skip, hasCheckPartitions } of versions) {
       assert.deepEqual((await ticks.tick()).message, '0 events, up to seq 80');
     });
 
-    await all.test('events that retention removed first are an alarm once', async (t) => {
+    await all.test('events that retention removed before they were read cause one alarm', async (t) => {
       const service = await startService(t, { args: ['--retain-bytes', '16KiB', '--segment-bytes', '4KiB'] });
       const ticks = ticksOf(service.url);
       await report(service, named('a', 3));
@@ -376,7 +376,7 @@ for (const { name, python, skip, hasCheckPartitions } of versions) {
     });
 
     await all.test(
-      'a cut reply, an error and a redirect lose nothing, and the token stays with its service',
+      'a cut reply, an error and a redirect lose no event, and the token goes to no other service',
       async (t) => {
         const { token } = newToken();
         const folder = newFolder(t);

@@ -34,7 +34,7 @@ const storages = [
 ];
 
 for (const { name, skip, yaml } of storages) {
-  test(`the reference with ${name} has each event after kills of both under load, and a possible duplicate is a dead letter`, {
+  test(`Dagster with ${name} has each event after kills of both under load, and a possible duplicate is a dead letter`, {
     skip,
   }, async (t) => {
     const reference = await startReference(t, String(referenceExecutable), yaml(t));
@@ -69,7 +69,7 @@ for (const { name, skip, yaml } of storages) {
   });
 }
 
-test('a check that the reference stores and answers with 500 is a dead letter, and is not sent again', {
+test('a check that Dagster stores and answers with 500 is a dead letter, and is not sent again', {
   skip: withoutReference,
 }, async (t) => {
   const reference = await startReference(t, String(referenceExecutable));
@@ -84,7 +84,7 @@ test('a check that the reference stores and answers with 500 is a dead letter, a
   assert.deepEqual(letters, [['in doubt', 500]]);
 });
 
-test('forward test reports that the reference accepts reports, and leaves no event there', {
+test('forward test reports that Dagster accepts reports, and leaves no event there', {
   skip: withoutReference,
 }, async (t) => {
   const reference = await startReference(t, String(referenceExecutable));

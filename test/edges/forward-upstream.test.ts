@@ -70,7 +70,9 @@ async function query({ port }: Reference, text: string): Promise<Record<string, 
   return data;
 }
 
-test('the reference is not a hub, and gets each type of event with the values of the journal', { skip }, async (t) => {
+test('Dagster is not taken for a hub, and gets each type of event with the values of the journal', {
+  skip,
+}, async (t) => {
   const reference = await startReference(t, executable);
   const hub = traitsOf.hub.open({
     ...{ to: `http://127.0.0.1:${reference.port}`, source: '01a1fb95-0000-7000-8000-000000000001' },
@@ -99,7 +101,7 @@ function withoutTime({ event_time: _, ...members }: Members): Partial<Members> {
   return members;
 }
 
-test('the reference stores a stamp as metadata', { skip }, async (t) => {
+test('Dagster stores a stamp as metadata', { skip }, async (t) => {
   const reference = await startReference(t, executable);
   const [line] = linesOf([{ ...events[4]!, metadata: '{"big":12345678901234567890}' }]) as [Line];
   assert.equal((await send(open(t, reference, true), line)).kind, 'recorded');

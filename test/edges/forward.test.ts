@@ -13,7 +13,7 @@ import { each } from '../support/tools.ts';
 const report = (service: Running, key: string, text = '') =>
   record(service, `materialization/nightly?partition=${key}`, { body: { metadata: { text } } });
 
-test('events reach a hub through nginx with TLS and a private authority: large, many, and beside restarts of the hub', {
+test('large events and many events reach a hub through nginx with a private authority, also while the hub restarts', {
   skip: withoutNginx,
 }, async (t) => {
   const args = [...recommendedArgs, '--port', String(await freePort(t))];

@@ -105,7 +105,7 @@ test('clients outside cannot read metrics or readiness, however they spell the p
   }
 });
 
-test('requests that reach the service through the proxy', { skip }, async (t) => {
+test('requests through nginx get the replies of the service', { skip }, async (t) => {
   const service = await startBehindProxy(t);
   const proxy = await startNginx(t, service.port);
   const agent = agentFor(t, proxy, 1);
@@ -151,7 +151,7 @@ test('in hosted mode the bad tokens of one client do not limit another client', 
   }
 });
 
-test('nginx holds the largest report in memory, and writes only a body that will be refused to a file', {
+test('nginx keeps the largest report in memory, and writes to a file only a body that will be refused', {
   skip,
 }, async (t) => {
   const service = await startBehindProxy(t);
@@ -227,7 +227,9 @@ test('with two ingesters and --ack every 200 is at the hub once, whichever of th
   assert.deepEqual(wrong, [], `of ${load.acknowledged.size}`);
 });
 
-test('nginx does not repeat a report whose connection broke, and would do so without its rule', { skip }, async (t) => {
+test('nginx does not repeat a report whose connection broke, but does without the rule of the handbook', {
+  skip,
+}, async (t) => {
   assert.equal(await countSent(t, recommended), 1);
   const repeating = replaced(recommended, 'proxy_next_upstream off', 'proxy_next_upstream error non_idempotent');
   assert.ok((await countSent(t, repeating)) > 1, 'this test would notice a repetition');

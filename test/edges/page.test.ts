@@ -149,7 +149,7 @@ test('an event is shown live and in full, with its metadata as it was sent', opt
   await sees(page, has('#detail details pre', line));
 });
 
-test('a long value is folded, and a value that is slow to lay out is shown in parts', options, async (t) => {
+test('a long value is folded, and a value that takes long to lay out is shown in parts', options, async (t) => {
   const service = await startService(t);
   const lines = Array.from({ length: 30 }, (_, index) => `line ${index + 1}`);
   const metadata = {
@@ -252,7 +252,7 @@ test('a link leads to one event, also to one outside the list', options, async (
   assert.equal(await page.evaluate(`location.hash`), '#events');
 });
 
-test('assets show their last materialization and failed checks, refusals show their reason', options, async (t) => {
+test('assets show their last materialization and failed checks, and refusals show their reason', options, async (t) => {
   const service = await startService(t);
   await report(service, [
     { ...materialization('warehouse', 'orders'), partition: 'p1' },
@@ -327,7 +327,7 @@ test('the page shows how far behind each destination is', options, async (t) => 
   assert.ok(await page.evaluate(`document.querySelector('#forwarding').hidden`));
 });
 
-test('10,000 events need few elements; the page reads older events, and drops the oldest', options, async (t) => {
+test('10,000 events take few elements, older ones are loaded, and the oldest are dropped', options, async (t) => {
   const service = await startService(t);
   const items = (from: number, to: number) =>
     Array.from({ length: to - from }, (_, index) => ({
@@ -368,7 +368,7 @@ test('10,000 events need few elements; the page reads older events, and drops th
 });
 
 test(
-  'a search asks the service for what it finds, in steps, shows its progress, stops and continues',
+  'a search asks the service in several steps, shows its progress, and can be stopped and continued',
   options,
   async (t) => {
     const service = await startService(t);
@@ -445,7 +445,7 @@ test(
   },
 );
 
-test('a search misses no event when retention removes others while it reads', options, async (t) => {
+test('a search misses no event when retention removes others at the same time', options, async (t) => {
   const service = await startService(t);
   const items = Array.from({ length: 3_000 }, (_, index) => ({
     ...materialization('table'),
@@ -546,7 +546,7 @@ test(
   },
 );
 
-test('a hub lists its devices, the silent one first', options, async (t) => {
+test('a hub lists its devices, the most silent one first', options, async (t) => {
   const hub = await startService(t);
   const names = ['<b>roof</b>', 'M\u00fcnchen'];
   const devices = [];
@@ -577,7 +577,7 @@ test('a hub lists its devices, the silent one first', options, async (t) => {
   assert.deepEqual(await violationsOf(page), []);
 });
 
-test('numbers of up to 16 digits are shown whole, below their titles', options, async (t) => {
+test('numbers of up to 16 digits are shown in full, aligned with their titles', options, async (t) => {
   const from = async (seq: number, ...args: readonly string[]) => {
     const data = newFolder(t);
     writeFileSync(join(data, segmentName(seq)), '');
@@ -613,7 +613,7 @@ test('numbers of up to 16 digits are shown whole, below their titles', options, 
   assert.deepEqual(await page.evaluate(wrongIn('what')), []);
 });
 
-test('names from outside are text, and do not reorder the text beside them [edges-page-1]', options, async (t) => {
+test('names from clients are text, and do not reorder the text around them [edges-page-1]', options, async (t) => {
   const service = await startService(t);
   const tag = '<img src=x onerror=alert(1)><script>alert(2)</script>';
   const override = 'safe\u202egnp.exe';
@@ -748,7 +748,7 @@ test('the page works with the keyboard alone', options, async (t) => {
   }
 });
 
-test('axe-core finds nothing, in light and dark, wide and at 360 px', options, async (t) => {
+test('axe-core finds no violation in light and dark, at full width and at 360 px', options, async (t) => {
   const service = await startService(t);
   const page = await open(service.url);
   await sees(page, has('#nothing', 'No events yet'));
@@ -785,7 +785,7 @@ test('axe-core finds nothing, in light and dark, wide and at 360 px', options, a
   }
 });
 
-test('hosted, the page shows a deployment to a client with its token [edges-page-3]', options, async (t) => {
+test('in hosted mode the page shows a deployment to a client with its token [edges-page-3]', options, async (t) => {
   const file = join(newFolder(t), 'deployments.json');
   const [reader, reporter] = [newToken(), newToken()];
   const tokens = [
@@ -834,7 +834,7 @@ test('hosted, the page shows a deployment to a client with its token [edges-page
   await sees(named, has('#nothing', 'No event matches'));
 });
 
-test('hosted, the first command names the deployment and the header of the token', options, async (t) => {
+test('in hosted mode the first command names the deployment and the header of the token', options, async (t) => {
   const { args, tokenOf } = writeDeployments(t, ['prod']);
   const service = await startService(t, { args: [...args, '--token-header', "X-Someone's"] });
   const page = await open(`${service.url}/prod/`);
@@ -848,7 +848,7 @@ test('hosted, the first command names the deployment and the header of the token
 });
 
 test(
-  'the page resumes after a restart, and starts again from the first event with another journal',
+  'the page resumes after a restart, and starts from the first event when the journal is another one',
   options,
   async (t) => {
     const args = ['--port', String(await freePort(t))];

@@ -22,7 +22,7 @@ function promtool(args: readonly string[], options: SpawnSyncOptions): string {
   return `${stdout}${stderr}`;
 }
 
-test('promtool has no complaint about the metrics', { skip }, async (t) => {
+test('promtool finds no problem in the metrics', { skip }, async (t) => {
   const upstream = await startPlainUpstream(t);
   upstream.answer = ({ key }) => (key[0] === 'b' ? [400, '{"error":"no"}'] : undefined);
   const watched = ['--watch-asset', 'nothing', '--watch-asset', '["a\\"b"]'];

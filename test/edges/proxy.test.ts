@@ -77,7 +77,9 @@ async function startRelay(t: TestContext, port: number, create: (listener: (sock
   return { port: await listenOn(t, server, address), end };
 }
 
-test('events reach hubs through tinyproxy, with TLS and without, but not one on this machine', { skip }, async (t) => {
+test('events reach remote hubs through tinyproxy, with TLS and without, and a hub on this machine directly', {
+  skip,
+}, async (t) => {
   const proxy = await startTinyproxy(t);
   const folder = newFolder(t);
   const { certificateFile, keyFile } = makeCertificate(folder, address);

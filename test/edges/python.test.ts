@@ -478,7 +478,7 @@ for (const wanted of WANTED) {
 
 const withoutPython = missing('Python is not installed', 'python3', ['--version']);
 
-test('the client is Python 3.8, and imports only the standard library', { skip: withoutPython }, async () => {
+test('the Python client needs Python 3.8, and imports only the standard library', { skip: withoutPython }, async () => {
   const { stdout } = await runHere(['python']);
   assert.ok(stdout.startsWith(`# Client of assetlog ${version}: assetlog python > assetlog_client.py\n`), stdout);
   const check = `

@@ -183,7 +183,7 @@ def test_meets_no_fault(assetlog):
     assert assetlog.met() == [1]
 `;
 
-test('with the pytest fixtures of assetlog each test has an empty service, also with several workers', {
+test('the pytest fixtures give each test an empty service, also with several workers', {
   skip: ['pytest', 'xdist', 'requests'].map(withoutModule).find(Boolean) ?? false,
 }, (t) => {
   const folder = newFolder(t);
@@ -241,7 +241,7 @@ const WRONG_CALLS: Readonly<Record<string, string>> = {
   '__class__("http://127.0.0.1:9").met()': 'GET /test/faults failed: ',
 };
 
-test('a wrong call in pytest shows its line and one line that says what is wrong', {
+test('a wrong call of a pytest fixture shows its line and one line that says what is wrong', {
   skip: withoutModule('pytest'),
 }, (t) => {
   const folder = newFolder(t);
@@ -263,7 +263,7 @@ test('a wrong call in pytest shows its line and one line that says what is wrong
   }
 });
 
-test('a wait in pytest ends while freezegun has frozen the time, also from before the fixtures are loaded', {
+test('a wait in pytest ends although freezegun has frozen the time, even before the fixtures are loaded', {
   skip: ['pytest', 'requests', 'freezegun'].map(withoutModule).find(Boolean) ?? false,
 }, (t) => {
   const folder = newFolder(t);
@@ -443,7 +443,7 @@ async function askAs(host: string, port: number, method: string, path: string) {
   return { status: reply!.statusCode, body };
 }
 
-test('the CI step leaves a running service and its address', {
+test('the CI step starts a service and passes its address on', {
   skip: missing('bash is not installed', 'bash', ['--version']),
 }, async (t) => {
   const folder = newFolder(t);
@@ -520,7 +520,7 @@ for statement in sys.stdin.read().split(";"):
   assert.match(duckdb(sql).stderr, /Malformed JSON/);
 });
 
-test('PostgreSQL loads the journal, also repeatedly', { skip: withoutPostgres }, async (t) => {
+test('PostgreSQL loads the journal, also several times', { skip: withoutPostgres }, async (t) => {
   const folder = newFolder(t);
   const service = await startWithEvents(t, folder);
   const [sql = ''] = blocksOf(page('sql'), 'sql').filter((text) => text.includes('\\copy'));

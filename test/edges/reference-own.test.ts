@@ -19,7 +19,7 @@ const withoutSource =
   source === undefined &&
   'no source package of dagster-webserver here: name its folder in ASSETLOG_TEST_REFERENCE_SOURCE';
 
-test("the reference's own tests pass, but for a client that may only read", {
+test("Dagster's own tests of the endpoints pass, except for a client that may only read", {
   skip: withoutReference || withoutSource,
 }, async (t) => {
   assert.ok(executable !== undefined && source !== undefined);

@@ -39,7 +39,7 @@ const cases: readonly Case[] = [
   ...differences.flatMap(({ what, rows, ...rule }) => rows.map((row) => ({ ...rule, ...row, difference: what }))),
 ];
 
-test('assetlog records the same as the reference, except for the named differences', { skip }, async (t) => {
+test('assetlog records the same as Dagster, except for the listed differences', { skip }, async (t) => {
   assert.ok(executable !== undefined);
   const [reference, service] = await Promise.all([startReference(t, executable), startService(t)]);
   const outcomes: Record<Side, WireReply[]>[] = [];
@@ -71,13 +71,13 @@ test('assetlog records the same as the reference, except for the named differenc
     assert.deepEqual(strange, []);
   });
 
-  await t.test(`${AFTER_500}: the reference closes the connection unannounced, assetlog keeps it`, async () => {
+  await t.test(`${AFTER_500}: Dagster closes the connection unannounced, assetlog keeps it`, async () => {
     assert.deepEqual(await reportAfterBrokenJson(reference.port), { announced: false, next: 'no reply' });
     assert.deepEqual(await reportAfterBrokenJson(service.port), { announced: false, next: 200 });
   });
 });
 
-test('test/README.md names every difference', { skip }, () => {
+test('test/README.md lists every difference', { skip }, () => {
   const page = readFileSync(join(root, 'test/README.md'), 'utf8');
   const named = [...differences.map(({ what }) => what), AFTER_500];
   const missing = named.filter((what) => !page.includes(what));

@@ -12,7 +12,7 @@ import {
   startReference,
 } from '../support/reference.ts';
 
-test('the reference accepts all three kinds, and lines', { skip }, async (t) => {
+test('Dagster accepts reports of all three kinds, and lines', { skip }, async (t) => {
   assert.ok(executable !== undefined);
   const [reference, service] = await Promise.all([startReference(t, executable), startService(t)]);
   for (const port of [reference.port, service.port]) {
@@ -38,7 +38,7 @@ test('the reference accepts all three kinds, and lines', { skip }, async (t) => 
   assert.deepEqual(of('reference'), of('assetlog'));
 });
 
-test('the reference gets one line at a time, and no report in doubt is repeated', { skip }, async (t) => {
+test('Dagster gets one line at a time, and no report in doubt is sent again', { skip }, async (t) => {
   assert.ok(executable !== undefined);
   const reference = await startReference(t, executable);
   await assertLineByLine(t, reference.port);

@@ -146,7 +146,7 @@ const rows = page('test-recipes')
   .slice(2)
   .map((line) => line.split('|').map((cell) => cell.trim()));
 
-test('the table of the handbook has each client', () => {
+test('the table of the handbook has a row for each client', () => {
   assert.deepEqual(
     rows?.map(([, name]) => name),
     Object.keys(clients),

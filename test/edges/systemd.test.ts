@@ -145,7 +145,7 @@ test('the service runs with the system calls that the unit allows', {
   assert.match(without.stderr, /operation not permitted|EPERM/);
 });
 
-test('a socket from systemd-socket-activate is served', { skip: withoutActivation }, async (t) => {
+test('a service accepts reports on a socket from systemd-socket-activate', { skip: withoutActivation }, async (t) => {
   const port = await freePort(t);
   const data = newFolder(t);
   const at = /^ListenStream=(.*):3000$/m.exec(socket)?.[1];
@@ -230,7 +230,7 @@ test('under systemd a device forwards, and root backs it up and restores it, wit
   assert.ok(!log().includes(token));
 });
 
-test('under systemd a service comes up after any number of starts without its address or on a read-only disk', {
+test('under systemd a service starts after any number of starts without its address or on a read-only disk', {
   skip: withoutOwnSystemd,
 }, async (t) => {
   const { shell, units } = await startSystemd(t);
@@ -282,7 +282,9 @@ test('under systemd a service comes up after any number of starts without its ad
   assert.ok(starts >= 2 && starts <= 6, `${starts} starts`);
 });
 
-test('a program is replaced only by a complete one, which prints its version', { skip: withoutBuilt }, (t) => {
+test('an update replaces the program only with a complete file, which prints its version', {
+  skip: withoutBuilt,
+}, (t) => {
   const folder = newFolder(t);
   const line = /^ssh device '(.*)'$/m.exec(page('operate'))?.[1] ?? '';
   const script = line.replaceAll('/opt/assetlog', folder).replace('systemctl restart assetlog', 'echo restarted');

@@ -15,7 +15,7 @@ for (const version of ['20', '22']) {
   const name = `ASSETLOG_TEST_WINDOWS_NODE_${version}`;
   const node = process.env[name];
   const skip = node === undefined ? `there is no ${name}` : withoutWine;
-  test(`on Windows, with Node ${version}`, { skip }, async (t) => {
+  test(`the tests of program/day pass on Windows, with Node ${version}`, { skip }, async (t) => {
     const rows = await rowsOf(t, ['wine', node ?? ''], testFiles('built', ['program/day']));
     for (const { name, check } of rows) await t.test(`${name}, on Windows with Node ${version}`, check);
   });

@@ -72,7 +72,7 @@ async function countsOf(engine: Clickhouse): Promise<unknown[]> {
   return [rows, distinct, final];
 }
 
-test('an event becomes a row, a bad event a dead letter, and the queries of the handbook work', {
+test('an event becomes a row, a bad event becomes a dead letter, and the queries of the handbook work', {
   skip,
 }, async (t) => {
   const engine = await startTable(t);
@@ -156,7 +156,7 @@ test('an event becomes a row, a bad event a dead letter, and the queries of the 
   assert.deepEqual(await countsOf(engine), [7, 7, 7]);
 });
 
-test('an insert has the events of one month, and the query for the last event reads the projection', {
+test('an insert has only events of one month, and the query for the last event reads the projection', {
   skip,
 }, async (t) => {
   const engine = await startTable(t);
@@ -220,7 +220,7 @@ test('after a lost cursor no event is sent again, and a table without old months
   assert.equal(code, 0);
 });
 
-test('a copy of a folder is noticed beside its original, and none of its events is confused with an event of the original', {
+test('a copy of a folder is noticed when it runs with its original, and no event of one is taken for one of the other', {
   skip,
 }, async (t) => {
   const engine = await startTable(t);

@@ -28,7 +28,7 @@ async function publish(client: NatsClient, id: string, lines: readonly string[],
 }
 
 for (const nodes of [1, 3] as const) {
-  test(`cluster of ${nodes}: a batch that is late, repeated or from a clone is refused whole`, {
+  test(`a cluster of ${nodes} refuses a batch as a whole that is late, repeated or from a copy of the folder`, {
     skip: withoutNats,
   }, async (t) => {
     const nats = await startNats(t, { nodes });

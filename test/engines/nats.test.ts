@@ -187,7 +187,7 @@ test('the permissions of the handbook are enough, and none of them can be left o
   }
 });
 
-test('without a stream the reason has the command, and forwarding resumes once the stream exists', {
+test('without a stream the reason has the command that creates it, and then forwarding resumes', {
   skip,
 }, async (t) => {
   const nats = await startNats(t, { nodes: 3 });
@@ -206,7 +206,7 @@ test('without a stream the reason has the command, and forwarding resumes once t
   assertInStream(await nats.messages(), service.data);
 });
 
-test('a server before 2.12 and a stream without atomic batches are not set up, and nothing is sent', {
+test('a server before 2.12 and a stream without atomic batches get no events, and the reason says what is missing', {
   skip: withoutOlderNats,
 }, async (t) => {
   const older = await startNats(t, { isOlder: true });
@@ -261,7 +261,9 @@ for (const [what, config, stream] of [
   });
 }
 
-test('a retry goes to a separate subject, and does not change the last seq of the journal', { skip }, async (t) => {
+test('a retry publishes to a separate subject, and does not change the last seq of the journal', {
+  skip,
+}, async (t) => {
   const { nats, service } = await startReady(t, { max_msg_size: 4_096 });
   const body = { description: 'x'.repeat(5_000) };
   assert.deepEqual(await report(service, ['a']), [200]);
@@ -288,7 +290,7 @@ test('a retry goes to a separate subject, and does not change the last seq of th
   assert.deepEqual(seqs, [1, 3, 4, 5]);
 });
 
-test('a stream that dropped all events gets the next one, and all again after forward from', {
+test('a stream that dropped all events gets the next one, and after forward from all of them', {
   skip,
 }, async (t) => {
   const { nats, service } = await startReady(t, { max_age: 1e9 });
@@ -338,7 +340,7 @@ test('a stream restored from an older state gets the missing events again', { sk
   assertInStream(await nats.messages(), service.data);
 });
 
-test('a full stream that drops nothing refuses the next event until it has space', { skip }, async (t) => {
+test('a full stream with discard new refuses the next event until it has space', { skip }, async (t) => {
   const { nats, service } = await startReady(t, { max_bytes: 8_192, discard: 'new' }, { limits: { ackMs: 5_000 } });
   const statuses: (number | undefined)[] = [];
   while (statuses.at(-1) !== 503) statuses.push(...(await report(service, [`a${statuses.length}`])));
@@ -352,7 +354,7 @@ test('a full stream that drops nothing refuses the next event until it has space
   assertInStream(await nats.messages(), service.data);
 });
 
-test('the command for a full stream makes space, also at a limit per subject', {
+test('the command for a full stream makes space, also with a limit per subject', {
   skip: skip || (!natsCommand && 'there is no nats program; set ASSETLOG_TEST_NATS_CLI to one'),
 }, async (t) => {
   const nats = await startNats(t);
@@ -366,7 +368,7 @@ test('the command for a full stream makes space, also at a limit per subject', {
   assert.equal((await nats.messages()).length, 2);
 });
 
-test('a clone beside its original is a fork, and resumes with a new id', { skip }, async (t) => {
+test('a copy of a folder that runs beside its original is a fork, and resumes with a new id', { skip }, async (t) => {
   const { nats, service: before } = await startReady(t);
   assert.deepEqual(await report(before, ['a', 'b']), [200, 200]);
   await before.stop();
@@ -429,7 +431,7 @@ async function startHoldingProxy(t: Scope, port: number) {
   };
 }
 
-test('a batch that arrives after it was given up is never stored', { skip }, async (t) => {
+test('a batch that arrives after its timeout is never stored', { skip }, async (t) => {
   const nats = await startNats(t);
   await nats.createStream();
   const proxy = await startHoldingProxy(t, nats.nodes[0]!.port);
@@ -451,7 +453,9 @@ test('a batch that arrives after it was given up is never stored', { skip }, asy
   assertInStream(await nats.messages(), service.data);
 });
 
-test('in hosted mode each deployment has a subject, in one stream or in its own', { skip }, async (t) => {
+test('in hosted mode each deployment has its own subject, in one stream or in a stream of its own', {
+  skip,
+}, async (t) => {
   for (const path of [STREAM, '{deployment}']) {
     const nats = await startNats(t);
     await nats.createStream({
@@ -470,7 +474,7 @@ test('in hosted mode each deployment has a subject, in one stream or in its own'
   }
 });
 
-test('batches of a thousand lines are in the stream once', { skip }, async (t) => {
+test('each line of batches of a thousand is in the stream once', { skip }, async (t) => {
   const { nats, service } = await startReady(t);
   const items = Array.from({ length: 2_500 }, (_, at) => ({ type: 'AssetObservation', asset_key: `a${at}` }));
   const file = join(newFolder(t), 'reports.jsonl');

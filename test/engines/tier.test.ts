@@ -46,7 +46,7 @@ async function runCommands(folder: string, script: string, env: NodeJS.ProcessEn
   return (await promisify(execFile)(command, args, options)).stdout;
 }
 
-test('whichever of the five processes is killed, no report with a 200 is missing or duplicated', {
+test('no report with a 200 is missing or duplicated, whichever of the five processes is killed', {
   skip,
 }, async (t) => {
   const folder = newFolder(t);
@@ -65,7 +65,7 @@ test('whichever of the five processes is killed, no report with a 200 is missing
   assert.ok(acknowledged > 1_000, `${acknowledged} of 1500`);
 });
 
-test('a hub gets the events of a lost ingester from the stream, each once', {
+test('a hub gets each event of a lost ingester from the stream once', {
   skip: withoutNats,
 }, async (t) => {
   const nats = await startNats(t);

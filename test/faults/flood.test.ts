@@ -21,7 +21,7 @@ const UNREAD_MIB_MAX = 450;
 const withoutProc = process.platform !== 'linux' && 'needs /proc';
 
 for (const target of ['/report_asset_materialization/flood', '/livez']) {
-  test(`while four connections pipeline ${target} without a pause, the reports of others all get 200`, async (t) => {
+  test(`while four connections pipeline ${target} without a pause, all reports of other clients get 200`, async (t) => {
     const service = await startService(t);
     const flooding = flood({ port: service.port, clients: 4, seconds: FLOOD_SECONDS, target, reads: true });
     const load = startLoad(service.port, { clients: 8, name: 'other' });

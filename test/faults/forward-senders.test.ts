@@ -33,7 +33,7 @@ const headOf = (number: number, bodyBytes: number) =>
 const reportTo = (hub: Running, description: string) =>
   reportOne(hub, 'materialization/own', { body: { description } });
 
-test('a report passes the forwarded events that wait for a slow disk, and no more of them are received than can wait', {
+test('a report overtakes forwarded events that wait for a slow disk, and no more of these are received than may wait', {
   skip: withoutStrace,
 }, async (t) => {
   const hub = await startService(t, { under: withSlowWrites(700) });
@@ -88,7 +88,7 @@ test('the bodies of forwarded events leave memory for the bodies of reports', as
   assert.equal((await reportTo(hub, 'x'.repeat(MIB - 100))).status, 200);
 });
 
-test(`${SENDERS} senders at once, each with 1 MiB, send all of it and cost a hub less than ${MEMORY_MIB_MAX} MiB`, {
+test(`${SENDERS} senders with 1 MiB each deliver all of it and cost a hub less than ${MEMORY_MIB_MAX} MiB`, {
   skip: process.platform !== 'linux' && 'needs /proc',
 }, async (t) => {
   const hub = await startService(t);

@@ -121,7 +121,7 @@ test('a full folder that another process holds is in use, and a start does not w
 });
 
 for (const kind of ['ext4', 'tmpfs'] as const) {
-  test(`on a full ${kind} a cursor is overwritten in place, and a dead letter waits for space`, {
+  test(`on a full ${kind} a cursor is still saved in place, and a dead letter waits for space`, {
     skip: withoutMounts,
   }, async (t) => {
     const mount = mountNew(t, kind, { bytes: 8 * MIB });
@@ -143,7 +143,7 @@ for (const kind of ['ext4', 'tmpfs'] as const) {
   });
 }
 
-test('a file system without a size accepts reports, also after a crash', { skip: withoutMounts }, async (t) => {
+test('a file system that reports no size accepts reports, also after a crash', { skip: withoutMounts }, async (t) => {
   const { service } = await startOn(t, 'ramfs');
   assert.equal(await report(service.port, 'a'), 200);
   await service.kill('SIGKILL');
@@ -175,7 +175,7 @@ for (const [kind, bytes, args] of [
   });
 }
 
-test('a disk that fills while the hub is gone keeps the unsent events and the space to send them, then records again', {
+test('a disk that fills while the hub is unreachable keeps the unsent events and space to send them, then records again', {
   skip: withoutMounts,
 }, async (t) => {
   const hub = await startService(t);
@@ -231,7 +231,7 @@ test('a service whose file system turns read-only under load ends with 5, and se
   assert.ok(lostLater.length <= CLIENTS, `lost although it was read-only: ${lostLater}`);
 });
 
-test('a disk with less space than it reported fails at its syncs: the service ends with 5, and every 200 was true', {
+test('a disk with less space than it reported ends the service with 5 when a sync fails, and no 200 was wrong', {
   skip: withoutMounts,
 }, async (t) => {
   const below = mountNew(t, 'tmpfs', { bytes: 24 * MIB });
@@ -249,7 +249,7 @@ test('a disk with less space than it reported fails at its syncs: the service en
   await next.kill();
 });
 
-test('a read-only file system ends a start, and a command that writes to it, with 5 and one line until it is writable again', {
+test('a read-only file system ends a start and each command that writes with 5 and one line, until it is writable', {
   skip: withoutMounts,
 }, async (t) => {
   const { mount, service } = await startOn(t, 'ext4');

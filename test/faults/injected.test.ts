@@ -123,7 +123,7 @@ test('a refused write gets 503 with a reason, and the next write that succeeds 2
   });
 });
 
-test('a follower shows no line of a report that got 503, and no line twice, even if a failed write is cut off slowly [injected-1]', {
+test('a follower shows no line of a report that got 503, and none twice, even if the write is truncated slowly [injected-1]', {
   skip: withoutStrace || withoutPrlimit,
 }, async (t) => {
   const { service } = await startFaulty(t, ['pwrite64:delay_exit=500000:when=2', 'ftruncate:delay_enter=1500000']);
@@ -201,7 +201,7 @@ test('a service is ready on a system that does not report the space of a disk', 
   });
 });
 
-test('a sync of seconds is awaited, also by a stop, and other requests get their replies before', {
+test('a sync that takes seconds is awaited, also by a stop, and other requests are answered meanwhile', {
   skip: withoutStrace,
 }, async (t) => {
   const { service, strace } = await startFaulty(t, ['pwrite64:delay_exit=5000000:when=2']);
@@ -276,7 +276,7 @@ test('a deployments file that the disk cannot read ends a start with 5', { skip:
   }
 });
 
-test('four token files on a mount that is gone hold one thread: reports pass, log and /readyz name one, and a stop ends', async (t) => {
+test('while four token files hang on a mount one thread waits, reports get 200, /readyz names a file and a stop ends', async (t) => {
   const folder = newFolder(t);
   const fifo = join(folder, 'fifo');
   execFileSync('mkfifo', [fifo]);

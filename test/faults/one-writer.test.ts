@@ -52,7 +52,7 @@ async function raceOnce(t: TestContext, data: string): Promise<{ port: number; s
   };
 }
 
-test('exactly one of twenty services that start on a folder at once gets it, and the others end with 4', async (t) => {
+test('one of twenty services that start on a folder at once gets it, and the others end with 4', async (t) => {
   const { data, kill } = await startService(t);
   await kill('SIGKILL');
   for (const key of ['a', 'b', 'c']) {
@@ -65,7 +65,7 @@ test('exactly one of twenty services that start on a folder at once gets it, and
   assert.deepEqual(readdirSync(data).sort(), names);
 });
 
-test('a folder is in use also for another network namespace, in both directions', {
+test('a folder is locked across network namespaces, in both directions', {
   skip: withoutNetworkNamespaces,
 }, async (t) => {
   const here = await startService(t);
@@ -78,7 +78,7 @@ test('a folder is in use also for another network namespace, in both directions'
   assert.equal(await report(next.port, 'a'), 200);
 });
 
-test('the next start gets the folder immediately after a SIGKILL, every time', async (t) => {
+test('a start right after a SIGKILL gets the folder, every time', async (t) => {
   const data = newFolder(t);
   const keys = Array.from({ length: 8 }, (_, index) => `key-${index}`);
   for (const key of keys) {
@@ -95,7 +95,7 @@ test('the next start gets the folder immediately after a SIGKILL, every time', a
   assertOnly(last.events(), keys);
 });
 
-test('the remains of a start that dies before it has the lock are removed', {
+test('the files of a start that died before it had the lock are removed by the next start', {
   skip: withoutStrace,
 }, async (t) => {
   const data = newFolder(t);
@@ -108,7 +108,7 @@ test('the remains of a start that dies before it has the lock are removed', {
   assert.deepEqual(readdirSync(data).sort(), ['.stopped-cleanly', 'events-00000000000000000001.jsonl']);
 });
 
-test('a file system without socket files allows a lock for this network namespace only, which is logged', {
+test('without socket files a lock keeps out only processes of its own network namespace, which is logged', {
   skip: withoutStrace,
 }, async (t) => {
   const data = newFolder(t);
@@ -127,7 +127,7 @@ test('a file system without socket files allows a lock for this network namespac
   }
 });
 
-test('a system without abstract sockets cannot lock a folder whose file system has no socket files', {
+test('without socket files and abstract sockets a start ends with 2, since its folder cannot be locked', {
   skip: withoutStrace,
 }, async (t) => {
   const data = newFolder(t);
@@ -150,7 +150,7 @@ function removeLock(folder: string): void {
   rmSync(join(folder, lock));
 }
 
-test('when the lock file is removed under load and a second process gets the folder, no event that either acknowledged is lost', {
+test('when the lock file is removed under load and another process gets the folder, no acknowledged event is lost', {
   skip: withoutStrace,
 }, async (t) => {
   for (let round = 0; round < 3; round += 1) {

@@ -44,7 +44,7 @@ test('no 200 is sent before the sync of its line, and of the entry of its file, 
   assert.ok(order.files.size >= FILES_MIN, `${order.files.size} files`);
 });
 
-test('a folder from a start that died is synced into its parent before the first 200 [order-3]', {
+test('a folder made by a start that died is synced into its parent before the first 200 [order-3]', {
   skip: withoutStrace,
 }, async (t) => {
   const parent = newFolder(t);
@@ -80,7 +80,7 @@ const APPENDING = `
   await log.truncate(3);
 `;
 
-test('an append is on the disk when it resolves, and bytes that were cut off stay away [order-4]', {
+test('an append and a truncation are synced before they resolve [order-4]', {
   skip: withoutStrace,
 }, (t) => {
   const appended = { linux: ['pwrite64'], darwin: ['pwrite64', 'fdatasync'] };
@@ -103,7 +103,7 @@ const SLOTS = `
   await slots.write(Buffer.alloc(512), 512);
 `;
 
-test('a slot is on the disk when its write resolves [order-1]', { skip: withoutStrace }, (t) => {
+test('the write of a slot is synced before it resolves [order-1]', { skip: withoutStrace }, (t) => {
   const names = callsOf(t, newFolder(t), ['pwrite64', 'fdatasync'], SLOTS).map(({ name }) => name);
   assert.deepEqual(names, ['pwrite64', 'fdatasync', 'pwrite64', 'fdatasync']);
 });

@@ -27,7 +27,7 @@ const EVENTS_OF_FILE = 120;
 for (const kind of (['ext4', 'xfs'] as const).slice(0, rounds({ long: 2, short: 1 }))) {
   const skip = withoutPowerCut || (kind === 'xfs' && withoutXfs);
 
-  test(`after each of ${ROUNDS} power cuts on ${kind} all acknowledged events are there once, and seq is whole`, {
+  test(`after each of ${ROUNDS} power cuts on ${kind} all acknowledged events are recorded once, and seq has no gap`, {
     skip,
   }, async (t) => {
     const { mount, data } = newJournal(t, kind);
@@ -62,7 +62,7 @@ for (const kind of (['ext4', 'xfs'] as const).slice(0, rounds({ long: 2, short: 
  * ext4 and XFS make the entry of a new file durable with the file, so a missing sync of the folder loses none here. A removed
  * entry shows it: without a journal of the file system it stays on the disk until the folder is synced.
  */
-test('a power cut does not bring back the mark of a clean stop, thanks to the sync of the folder', {
+test('after a power cut the marker of a clean stop does not return, since the folder was synced', {
   skip: withoutPowerCut,
 }, async (t) => {
   for (const { options, returns } of [

@@ -59,7 +59,7 @@ for (const [cap, args] of [
   });
 }
 
-test('in a cgroup of 96 MiB the same readers stop neither the service nor a report', {
+test('in a cgroup of 96 MiB readers that abort, read nothing or wait stop neither the service nor a report', {
   skip: withoutMemoryGroups,
 }, async (t) => {
   const group = createMemoryGroup(96 * MIB);

@@ -77,7 +77,7 @@ for (const [what, send] of [
     },
   ],
 ] as const)
-  test(`in a cgroup of 128 MiB ${what} leave the service up, and its replies whole`, {
+  test(`in a cgroup of 128 MiB ${what} do not end the service, and its replies are complete`, {
     skip: withoutMemoryGroups,
   }, async (t) => {
     const group = createMemoryGroup(128 * MIB);
