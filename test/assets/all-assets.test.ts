@@ -60,7 +60,7 @@ const END = { lastId: 'id' } as Segment;
 
 const many = (count: number, prefix = 'k') => Array.from({ length: count }, (_, n) => `${prefix}${n}`);
 
-test('at the limit the journal with the most assets gets no new one, others do for a while, and all is counted', async () => {
+test('at the memory limit the largest journal takes no new asset, a small one does, and refusals are counted', async () => {
   const { all, record, sizeOf } = await open(100_000, [], 'large', 'small');
   record('small', 'first');
   record('large', ...many(1_000));
@@ -76,7 +76,7 @@ test('at the limit the journal with the most assets gets no new one, others do f
   assert.ok(all.of('large').bytes + all.of('small').bytes < 115_000);
 });
 
-test('a watched key has the age of the asset that is silent for longest', async () => {
+test('the age of a watched key is that of its most silent asset, and infinite without an asset', async () => {
   const { all, record } = await open(10_000_000, [['one', 'w'], ['two']], 'one', 'two');
   const ages = async (laterMs = 0) => {
     await look(all);
@@ -93,7 +93,7 @@ test('a watched key has the age of the asset that is silent for longest', async 
   ]);
 });
 
-test('a watched key under which an asset was left out is infinitely old until there is space [all-assets-4]', async () => {
+test('a watched key is infinitely old after an asset under it was refused, until there is memory again [all-assets-4]', async () => {
   const { all, record, sizeOf } = await open(10_000, [['large', 'w']], 'large');
   record('large', 'w/first', ...many(500));
   const age = async () => {
@@ -109,7 +109,7 @@ test('a watched key under which an asset was left out is infinitely old until th
   assert.ok((await age()) < 60);
 });
 
-test('journals that are not open leave first, unless they are watched', async () => {
+test('the assets of closed journals leave memory first, unless the journal is watched', async () => {
   const { all, record, sizeOf } = await open(30_000, [['watched']], 'closed', 'watched', 'open');
   record('closed', ...many(50));
   record('watched', ...many(20));

@@ -188,7 +188,7 @@ const CASES: readonly (readonly [promise: string, events: readonly Given[], fail
   ],
 ];
 
-test('the state goes by when things happened', () => {
+test('the state of an asset follows the times at which its events happened', () => {
   for (const [promise, events, failing, aliveMs] of CASES) {
     const states = statesOf(...events);
     assert.equal(failures(states), failing, promise);
@@ -197,7 +197,7 @@ test('the state goes by when things happened', () => {
   }
 });
 
-test('whatever arrives when, what fails is what failed last by its time', () => {
+test('in any order of arrival, the failing partitions are those whose latest result by event time failed', () => {
   const random = randomFrom(7);
   const below = (end: number) => Math.floor(random() * end);
   for (let round = 0; round < 500; round += 1) {
@@ -218,7 +218,7 @@ test('whatever arrives when, what fails is what failed last by its time', () => 
   }
 });
 
-test('a check shows since when it has its state, and the results in a row', () => {
+test('a check has the time since when it fails and its failures in a row, and a late result changes neither', () => {
   const states = statesOf(pass, fail, fail, pass, fail, fail, fail);
   const [json] = assetJson(states.get('a')!, 0).checks;
   const { failing, since, since_seq, in_a_row, seq, failing_severity } = json!;
@@ -230,7 +230,7 @@ test('a check shows since when it has its state, and the results in a row', () =
   assert.deepEqual([checkOf(late).seq, checkOf(late).count, checkOf(late).whole?.inARow], [7, 8, 3]);
 });
 
-test('a check names its failed partitions, the worst severity and since when', () => {
+test('a check lists its failing partitions, its worst severity, and since when it fails', () => {
   const states = statesOf(
     { ...fail, partition: '26', severity: 'WARN' },
     { ...fail, partition: '27' },
@@ -248,7 +248,7 @@ test('a check names its failed partitions, the worst severity and since when', (
   );
 });
 
-test('an event that was taken before changes nothing [asset-state-2]', () => {
+test('an event that was already counted changes nothing [asset-state-2]', () => {
   const events = [
     fail,
     materialized,
@@ -264,7 +264,7 @@ test('an event that was taken before changes nothing [asset-state-2]', () => {
   assert.deepEqual(linesOf(states), before);
 });
 
-test('a clock that is ahead counts as silence, until the next event', () => {
+test('an asset whose last event is ahead of the clock counts as silent until its next event', () => {
   const states = statesOf({ ...materialized, time: IN_2098 });
   const { aliveMs } = states.get('a')!;
   assert.deepEqual([silentMs(aliveMs, T), silentMs(aliveMs, IN_2098)], [Number.POSITIVE_INFINITY, 0]);
@@ -272,7 +272,7 @@ test('a clock that is ahead counts as silence, until the next event', () => {
   assert.equal(states.get('a')?.aliveMs, T);
 });
 
-test('a failure is never hidden by the bounds of partitions, and their passes end it [asset-state-6]', () => {
+test('a check fails until each failed partition has passed, also those beyond the limit of partitions [asset-state-6]', () => {
   const states = statesOf(...many(150, fail));
   const check = checkOf(states);
   assert.deepEqual([check.partitions?.size, check.failures, check.beyond], [100, 100, 50]);
@@ -285,12 +285,12 @@ test('a failure is never hidden by the bounds of partitions, and their passes en
   assert.deepEqual([isFailing(check), check.partitions?.size, states.get('a')?.partitions], [false, 0, 0]);
 });
 
-test('of passed partitions the last eight are kept', () => {
+test('the last eight partitions that passed are kept', () => {
   const states = statesOf(...many(20, pass));
   assert.deepEqual([...checkOf(states).partitions!.keys()], ['12', '13', '14', '15', '16', '17', '18', '19']);
 });
 
-test('an asset has a bounded number of checks and partitions', () => {
+test('the checks and partitions of an asset are bounded, and those beyond the limit are counted', () => {
   const few = { ...limits, assetChecksMax: 3, assetPartitionsMax: 4 };
   const states = newStates({ limits: few });
   take(
@@ -304,7 +304,7 @@ test('an asset has a bounded number of checks and partitions', () => {
   assert.deepEqual([asset.partitions, checkOf(states, 'c0').beyond, checkOf(states, 'c1').beyond], [4, 2, 2]);
 });
 
-test('a long text is shortened, and stays apart from others', () => {
+test('a long name is cut and ends with a hash, so that it differs from other long names', () => {
   const long = (end: string) => `${'x'.repeat(300)}${end}`;
   const states = statesOf(
     { ...fail, checkName: long('a') },
@@ -323,7 +323,7 @@ test('a long text is shortened, and stays apart from others', () => {
   assert.deepEqual([asset.checks?.size, asset.failing], [2, 1]);
 });
 
-test('without memory a new asset and a new check are not taken and counted, watched or not [asset-state-5]', () => {
+test('without memory new assets and checks are refused and counted, and known ones are still updated [asset-state-5]', () => {
   const memory = { bytes: 0, refused: 0 };
   let hasSpace = true;
   const states = newStates({ memory, hasSpace: () => hasSpace, watched: [['w'], ['v']] });
@@ -342,7 +342,7 @@ test('without memory a new asset and a new check are not taken and counted, watc
   assert.deepEqual([...states.leftOut, ...states.failing], []);
 });
 
-test('the memory that is counted is that of what is kept', () => {
+test('the counted memory is that of the assets that are kept', () => {
   const random = randomFrom(11);
   const below = (end: number) => Math.floor(random() * end);
   const memory = { bytes: 0, refused: 0 };
@@ -359,7 +359,7 @@ test('the memory that is counted is that of what is kept', () => {
   assert.equal(memory.bytes, 0);
 });
 
-test('what is forgotten frees its memory, and begins again with its next event', () => {
+test('a forgotten asset frees its memory, and is counted again from its next event', () => {
   const memory = { bytes: 0, refused: 0 };
   const states = take(newStates({ memory }), [
     { ...materialized, partition: 'p' },

@@ -48,7 +48,7 @@ async function foldedAnew(disk: SimulatedDisk): Promise<unknown> {
   return (await kept.state()).assets;
 }
 
-test('it is the same from events as they come, from its file and from the lines, after a stop and after a crash', async () => {
+test('the state is the same from live events, from its file and from the lines, after a stop and after a crash', async () => {
   let disk = new SimulatedDisk();
   let n = 0;
   for (let round = 0; round < 6; round += 1) {
@@ -67,7 +67,7 @@ test('it is the same from events as they come, from its file and from the lines,
   assert.deepEqual((await stopped.state()).assets, await foldedAnew(disk));
 });
 
-test('a start reads the lines after the file alone', async () => {
+test('a start reads only the lines after the state file', async () => {
   const disk = new SimulatedDisk();
   const first = await openKept(disk, { journal: { segmentBytes: 2_000 } });
   await report(first, 1, 60);
@@ -79,7 +79,7 @@ test('a start reads the lines after the file alone', async () => {
   assert.equal(disk.calls.includes(`read ${firstFile}`), false);
 });
 
-test('what retention removes stays in the state, with its counts, also after each power cut [journal-assets-3]', async () => {
+test('events that retention removed stay counted in the state, also after each power cut [journal-assets-3]', async () => {
   const disk = new SimulatedDisk();
   const kept = await openKept(disk, { journal: RETAIN });
   // So large a state that the file is not written each time that a segment is closed.
@@ -100,7 +100,7 @@ test('what retention removes stays in the state, with its counts, also after eac
   assert.ok(contentsOf(disk.names()).removedLast > 120, 'files were removed');
 });
 
-test('a report that gets 503 and one that is repeated change nothing', async () => {
+test('a refused report and a repeated report do not change the state', async () => {
   const disk = new SimulatedDisk();
   const kept = await openKept(disk, { journal: { keyMemory: new KeyMemory(100) } });
   const keyed: PlainEvent = { ...eventAt(1), idempotencyKey: 'k' };
@@ -114,7 +114,7 @@ test('a report that gets 503 and one that is repeated change nothing', async () 
   assert.equal(countOf((await kept.state()).assets), 2);
 });
 
-test('events that are recorded while the lines are read count once, and wait for nothing [journal-assets-5]', async () => {
+test('events recorded while the lines are read are counted once and not delayed [journal-assets-5]', async () => {
   const disk = await stoppedWithout(100);
   // With little memory for batches that wait the lines are read again up to the last batches.
   for (const assetsWaitBytes of [1_000_000, 2_000]) {
@@ -137,7 +137,7 @@ test('events that are recorded while the lines are read count once, and wait for
   }
 });
 
-test('a state that is behind reads without turns while events are recorded, so that it arrives [journal-assets-11]', async () => {
+test('a state that is behind reads without turns, so that it catches up while events are recorded [journal-assets-11]', async () => {
   const disk = await stoppedWithout(300);
   let turns = 0;
   const reading: Reading = (_, { signal, mayReadNow }) =>
@@ -162,7 +162,7 @@ test('a state that is behind reads without turns while events are recorded, so t
   assert.equal(countOf((await kept.state()).assets), n);
 });
 
-test('a stop while the lines are read keeps what was read, and the next start continues there', async () => {
+test('a stop while the lines are read saves what was read, and the next start continues there', async () => {
   const disk = await stoppedWithout(100);
   let chunks = 0;
   const stuck = gate();
@@ -184,7 +184,7 @@ test('a stop while the lines are read keeps what was read, and the next start co
   assert.deepEqual((await (await openKept(disk)).state()).assets, await foldedAnew(disk));
 });
 
-test('retention waits for a state that is being read, not for its turns, and no longer than for what it removes', async () => {
+test('retention waits for the reading of the files that it removes, and not for reading turns', async () => {
   const disk = await stoppedWithout(100);
   let turns = 0;
   const reading: Reading = (_, { signal, mayReadNow }) =>
@@ -205,7 +205,7 @@ test('retention waits for a state that is being read, not for its turns, and no 
   assert.equal(countOf((await again.state()).assets), 100);
 });
 
-test('if the file cannot be written, files are removed all the same, and it is written when there is space [journal-assets-8]', async () => {
+test('if the state file cannot be written, retention removes files all the same, and it is written later [journal-assets-8]', async () => {
   const disk = new SimulatedDisk();
   const kept = await openKept(disk, { journal: RETAIN });
   let isFull = true;
@@ -245,7 +245,7 @@ async function leftBehind(): Promise<SimulatedDisk> {
   return disk;
 }
 
-test('events that retention removed before the state had them are named, and the rest is continued [journal-assets-9]', async () => {
+test('events that retention removed before the state read them are reported as missing, and the rest counts [journal-assets-9]', async () => {
   const disk = await leftBehind();
   const { removedLast } = contentsOf(disk.names());
   assert.ok(removedLast > 45, `${removedLast}`);
@@ -259,7 +259,7 @@ test('events that retention removed before the state had them are named, and the
   }
 });
 
-test('a state of another journal, or ahead of this one, is made again from the lines [journal-assets-10]', async () => {
+test('a state of another journal, or one ahead of its journal, is rebuilt from the lines [journal-assets-10]', async () => {
   const disk = new SimulatedDisk();
   const kept = await openKept(disk);
   await report(kept, 1, 50);
@@ -283,7 +283,7 @@ test('a state of another journal, or ahead of this one, is made again from the l
   assert.equal(countOf((await (await openKept(older)).state()).assets), 49);
 });
 
-test('without a file the state counts since the first event that is there', async () => {
+test('without a state file the state counts from the first event that is left', async () => {
   const disk = await leftBehind();
   disk.drop(STATE_FILE);
   const { removedLast } = contentsOf(disk.names());
@@ -291,7 +291,7 @@ test('without a file the state counts since the first event that is there', asyn
   assert.deepEqual([countOf(assets), sinceSeq, unseen], [100 - removedLast, removedLast + 1, []]);
 });
 
-test('the file is written when a file is closed and the journal has grown by its size, not each time', async () => {
+test('the state file is written when a segment closes and the journal has grown by the size of the state', async () => {
   const disk = new SimulatedDisk();
   const kept = await openKept(disk, { journal: { segmentBytes: 1_000 } });
   for (let n = 1; n <= 300; n += 1) {
@@ -304,7 +304,7 @@ test('the file is written when a file is closed and the journal has grown by its
   assert.ok(writes >= 3 && writes < files / 3, `${writes} of ${files}`);
 });
 
-test('an idle journal leaves when the memory is needed, and is read again from its file', async () => {
+test('the state of an idle journal can be dropped from memory, and is read again from its file', async () => {
   const disk = new SimulatedDisk();
   const kept = await openKept(disk, { limits: { assetBytesMax: 3_000 } });
   await report(kept, 1, 20);
@@ -316,7 +316,7 @@ test('an idle journal leaves when the memory is needed, and is read again from i
   assert.deepEqual((await kept.state()).assets, assets);
 });
 
-test('what is not open is read again if another process changed its file', async () => {
+test('the state of a closed journal is read again when another process has changed its file', async () => {
   const disk = new SimulatedDisk();
   const kept = await openKept(disk);
   await report(kept, 1, 20);

@@ -31,7 +31,7 @@ async function read(disk: SimulatedDisk, progress = AT_REST) {
   return { assets, firstSeq, remarks, kept };
 }
 
-test('a command reads the file and the lines after it, also beside the service that writes them', async () => {
+test('a command reads the state file and the lines after it, also while a service writes them', async () => {
   const disk = new SimulatedDisk();
   const kept = await openKept(disk, { journal: RETAIN });
   for (let n = 1; n <= 60; n += 1) {
@@ -45,7 +45,7 @@ test('a command reads the file and the lines after it, also beside the service t
   assert.ok(contentsOf(disk.names()).removedLast > 20);
 });
 
-test('a command reads again if retention has removed lines after the file meanwhile [kept-2]', async () => {
+test('a command reads again if retention removed lines after it had read the state file [kept-2]', async () => {
   const disk = new SimulatedDisk();
   const kept = await openKept(disk, { journal: RETAIN });
   await report(kept, 1, 10);
@@ -73,7 +73,7 @@ test('a command reads again if retention has removed lines after the file meanwh
   assert.deepEqual([countOf(assets), remarks, found.unseen], [80, [], []]);
 });
 
-test('a backup has a state that its events have, though events come meanwhile [kept-3]', async () => {
+test('a backup has no state that is newer than its events, although events arrive during the copy [kept-3]', async () => {
   const source = new SimulatedDisk();
   const kept = await openKept(source, { journal: RETAIN });
   await report(kept, 1, 40);
@@ -96,7 +96,7 @@ test('a backup has a state that its events have, though events come meanwhile [k
   assert.deepEqual(assets, (await again.state()).assets);
 });
 
-test('a repair keeps the state if its last line is left, and otherwise it is made again', async () => {
+test('a repair keeps the state if the last line is good, and otherwise the state is rebuilt', async () => {
   for (const isLast of [false, true]) {
     const disk = new SimulatedDisk();
     const kept = await openKept(disk);
@@ -117,7 +117,7 @@ test('a repair keeps the state if its last line is left, and otherwise it is mad
   }
 });
 
-test('a gap in a restored or repaired journal hides no event before it, and is named as what does not count [kept-5]', async () => {
+test('events before a gap in a repaired or restored journal count, and the gap is reported as missing [kept-5]', async () => {
   for (const why of ['removed', 'lost'] as const) {
     const range = { first: 4, last: 6 };
     const files = { [segmentName(1)]: segment(1, 3), [segmentName(7)]: segment(7, 2) };
@@ -126,7 +126,7 @@ test('a gap in a restored or repaired journal hides no event before it, and is n
   }
 });
 
-test('lost events at the end of a journal are named before and after the next event, except those of a file that is back [kept-6]', async () => {
+test('events lost at the end of a journal are reported as missing, except those of a segment that is back [kept-6]', async () => {
   const after = { [segmentName(7)]: Buffer.alloc(0), [goneName({ first: 4, last: 6 }, 'lost')]: Buffer.alloc(0) };
   const isBack = { [segmentName(4)]: segment(4, 2) };
   for (const [count, first, files] of [[3, 4, after] as const, [5, 6, { ...after, ...isBack }] as const]) {

@@ -43,7 +43,7 @@ function keptUntil(seq: number): Kept {
 
 const shown = ({ states }: Kept) => [...states.inOrder()].map((asset) => [...lineTexts(asset)].join('')).join('\n');
 
-test('what is written is read again, in the order of the keys', async () => {
+test('a state file is read back as it was written, in the order of the keys', async () => {
   const disk = new SimulatedDisk();
   const kept = { ...keptUntil(1_000), sinceSeq: 4, unseen: [{ first: 7, last: 9 }] };
   kept.states.refused = 3;
@@ -72,7 +72,7 @@ async function readFrom(disk: SimulatedDisk, bytes: Buffer): Promise<readonly [n
   return found && [found.kept.states.size, found.broken];
 }
 
-test('a cut file is not read, and a wrong byte costs its asset alone [state-file-2]', async () => {
+test('a truncated state file is not read, and a wrong byte costs only the asset of its line [state-file-2]', async () => {
   const disk = new SimulatedDisk();
   assert.equal(await readState(disk, newStates(), limits), undefined);
   assert.equal(await isSaved(disk, undefined), true);
@@ -96,7 +96,7 @@ test('a cut file is not read, and a wrong byte costs its asset alone [state-file
   assert.equal(await isSaved(disk, saved), false, 'another file of the same size');
 });
 
-test('a line that is longer than a reader takes costs its asset, and a missing line the whole file', async () => {
+test('an overlong line costs only its asset, and a missing line the whole state file', async () => {
   const disk = new SimulatedDisk();
   await writeState(disk, keptUntil(20), noPause);
   const lines = disk.text(STATE_FILE).split('\n');
@@ -109,7 +109,7 @@ test('a line that is longer than a reader takes costs its asset, and a missing l
   assert.equal(await readFrom(disk, Buffer.from([...lines.slice(0, -1), lines[7], ''].join('\n'))), undefined);
 });
 
-test('an asset as wide as it can be is written in a line that is read', async () => {
+test('an asset of the largest size is written as a line that can be read', async () => {
   const states = newStates();
   const text = (n: number) => `${n}${'\u0001'.repeat(260)}`;
   const result = (seq: number, checkName: string, partition: string): Reported => ({
@@ -137,7 +137,7 @@ test('an asset as wide as it can be is written in a line that is read', async ()
   assert.deepEqual([found?.broken, shown(found!.kept)], [0, shown(kept)]);
 });
 
-test('a file of the format of 0.3 is read, and its failing checks fail as before', async () => {
+test('a state file of version 0.3 is read, and its failing checks still fail', async () => {
   const latest = { count: 3, seq: 7, time: '2026-11-20T15:00:07.000Z', partition: 'p' };
   const since = { since_seq: 5, since: '2026-11-20T15:00:05.000Z', in_a_row: 2 };
   const failed = { passed: false, severity: 'WARN' };
@@ -171,7 +171,7 @@ test('a file of the format of 0.3 is read, and its failing checks fail as before
   assert.equal(await readState(disk, newStates(), limits), undefined);
 });
 
-test('events that come while it is written count once, after the lines were taken again', async () => {
+test('events that arrive while the state file is written are counted once when the lines are read again', async () => {
   const disk = new SimulatedDisk();
   const kept = keptUntil(0);
   for (let n = 1; n <= 3_000; n += 1) {

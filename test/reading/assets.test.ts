@@ -73,7 +73,7 @@ function waiting(t: TestContext, keys: readonly (readonly string[])[], fail?: Er
   return { all, readings, open: turns.open, partIsRead: part.opened };
 }
 
-test('a request does not wait long while the state is read, and says how far it is', async (t) => {
+test('a request for assets waits only for a while when the state is read, and its 503 says how far it is', async (t) => {
   const { readings, open, partIsRead } = waiting(t, []);
   await Promise.all([partIsRead, assert.rejects(readings.upToDate(undefined, NEVER))]);
   for (let asked = 0; asked < 2; asked += 1) {
@@ -94,7 +94,7 @@ test('a request does not wait long while the state is read, and says how far it 
   assert.deepEqual([kept.seq, kept.states.size], [1_000, 1_000]);
 });
 
-test('the metrics wait for a limited time, and an age that is not known is not there', async (t) => {
+test('a scrape waits only for a while, and leaves out the ages that are not known yet', async (t) => {
   const { all, readings, open } = waiting(t, [['a']]);
   for (let scrape = 0; scrape < 3; scrape += 1) await within('the wait', HANG_MS, readings.update());
   assert.equal(all.ages(0).size, 0);
@@ -104,7 +104,7 @@ test('the metrics wait for a limited time, and an age that is not known is not t
   readings.close();
 });
 
-test('a state that cannot be read is tried again by the next request', async (t) => {
+test('a state that cannot be read is read again by the next request', async (t) => {
   const { all, readings } = waiting(t, [['a']], new Error('the disk is broken'));
   for (let asked = 0; asked < 2; asked += 1)
     await assert.rejects(readings.upToDate(undefined, NEVER), /the disk is broken/);

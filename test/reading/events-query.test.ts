@@ -16,7 +16,7 @@ function ask(query: string, headers: { accept?: string; lastEventId?: string } =
   return readQuestion({ body: NO_BODY, query, head });
 }
 
-test('the filters are those of the command', () => {
+test('/events has the filters of the command', () => {
   const filterOf = (query: string) => {
     const filter = Object.entries(ask(query).filter(NOW_MS)).filter(([, value]) => value !== undefined);
     return Object.fromEntries(filter);
@@ -47,7 +47,7 @@ test('the filters are those of the command', () => {
   assert.deepEqual([contains?.text, others], ['😀'.repeat(100), {}]);
 });
 
-test('how much is sent, from which event on and in which form', () => {
+test('the query and the Accept header decide how many events are sent, from which one and in which form', () => {
   const stream = { accept: 'text/event-stream' };
   const partOf = (...given: Parameters<typeof ask>) => {
     const { form, afterSeq, last, limit, waitMs } = ask(...given);
@@ -64,7 +64,7 @@ test('how much is sent, from which event on and in which form', () => {
   assert.equal(ask('after_seq=3', { lastEventId: 'x' }).afterSeq, 3, 'only a stream is resumed');
 });
 
-test('what cannot be meant is refused with a sentence, and the log has none of the query', () => {
+test('a query that makes no sense is refused with a sentence, and the log has none of it', () => {
   const stream = { accept: 'text/event-stream' };
   const cases: [string, RegExp, { accept?: string; lastEventId?: string }?][] = [
     [

@@ -24,7 +24,7 @@ async function json(service: ReadService, query: string): Promise<{ seqs: number
   return { seqs: events.map(({ seq }) => seq), next };
 }
 
-test('the lines are those of the journal, byte for byte', async (t) => {
+test('/events returns the lines of the journal, byte for byte', async (t) => {
   const { url, data, report, get } = await serveReads(t);
   await report('a', 'b', 'c', 'd');
   const lines = journalText(data).split('\n');
@@ -40,7 +40,7 @@ test('the lines are those of the journal, byte for byte', async (t) => {
   assert.deepEqual([head.status, await head.text()], [200, '']);
 });
 
-test('pages follow one another over files, also if a filter matches few', async (t) => {
+test('pages continue across segments, also if a filter matches few events', async (t) => {
   const service = await serveReads(t, { args: SMALL_FILES });
   const keys = Array.from({ length: 60 }, (_, index) => (index % 20 === 0 ? 'rare' : 'often'));
   await service.report(...keys);
@@ -64,7 +64,7 @@ test('pages follow one another over files, also if a filter matches few', async 
   assert.deepEqual(await json(service, '?after_seq=900'), { seqs: [], next: 60 });
 });
 
-test('what retention removed is 410 with the first seq that is there, but the beginning is not', async (t) => {
+test('a reading of removed events gets 410 with the first seq that is left, but one from the beginning does not', async (t) => {
   const service = await serveReads(t, { args: [...SMALL_FILES, '--retain-bytes', '16384'] });
   await service.report(...Array.from({ length: 150 }, () => 'a'));
   let first = 1;
@@ -134,7 +134,7 @@ async function removedUpTo(reply: Response): Promise<number> {
   return first - 1;
 }
 
-test('a page ends before events that retention removes while it is read, and the next one is 410 [reading-events-3]', async (t) => {
+test('a page ends before events that retention removes meanwhile, and the next one gets 410 [reading-events-3]', async (t) => {
   for (const key of ['', '&key=a']) {
     const { service, reply, secondSeq } = await askBesideRetention(t, `/events?limit=1000${key}`, 'after');
     assert.equal(reply.status, 200);
@@ -149,7 +149,7 @@ test('a page ends before events that retention removes while it is read, and the
   }
 });
 
-test('a page that is ended early passes over no event [reading-events-4]', async (t) => {
+test('a page that ends early skips no event [reading-events-4]', async (t) => {
   const { url, report } = await serveReads(t);
   await report('a', 'b', 'c');
   const wire = await Wire.open(Number(new URL(url).port));
@@ -160,7 +160,7 @@ test('a page that is ended early passes over no event [reading-events-4]', async
   assert.equal(next, events.length);
 });
 
-test('events that are removed before a page has its first one are 410, but not for a client that asks for the first ones', async (t) => {
+test('a page whose first events are removed meanwhile gets 410, but not one from the beginning', async (t) => {
   for (const [accept, more] of [
     ['application/json', ''],
     ['application/x-ndjson', '&wait=5'],
@@ -180,7 +180,7 @@ test('events that are removed before a page has its first one are 410, but not f
   );
 });
 
-test('a long poll gets the event that comes, and an empty reply at its end or at a stop', async (t) => {
+test('a long poll gets the next event, and an empty reply at its timeout or at a stop', async (t) => {
   const drainMs = 60_000;
   const service = await serveReads(t, { limits: { drainMs } });
   await service.report('a');
@@ -202,7 +202,7 @@ test('a long poll gets the event that comes, and an empty reply at its end or at
   await stopped;
 });
 
-test('256 long polls that wait lock out no report, and the polls that yield get their empty reply [reading-events-1]', async (t) => {
+test('256 long polls block no report, and those that make room get an empty reply [reading-events-1]', async (t) => {
   const limits = { evictableMs: 60_000 }; // no reporter is idle for so long
   const service = await serveReads(t, { args: ['--max-connections', '257'], limits }); // one for the metrics
   const port = Number(new URL(service.url).port);
@@ -235,7 +235,7 @@ test('256 long polls that wait lock out no report, and the polls that yield get 
   assert.ok(ended >= 250 && ended < 256, `${ended} polls ended`);
 });
 
-test('a stream has the events from now on, in the form of the standard, and those before it on request', async (t) => {
+test('a stream has the events from now on as server-sent events, and earlier ones on request', async (t) => {
   const service = await serveReads(t);
   await service.report('a', 'b');
   const reply = await service.get('/events', { accept: 'text/event-stream' });
@@ -258,7 +258,7 @@ test('a stream has the events from now on, in the form of the standard, and thos
   assert.deepEqual([all.seqs, some.seqs, again.seqs], [[1, 2, 3, 4], [3], [2, 3, 4]]);
 });
 
-test('a stream begins with the newest events, each once, also if they take too much memory to keep [reading-events-6]', async (t) => {
+test('a stream with last begins with the newest events, each once, also beyond the memory limit [reading-events-6]', async (t) => {
   for (const readTurnBytes of [limits.readTurnBytes, 250]) {
     const service = await serveReads(t, { args: SMALL_FILES, limits: { ...limits, readTurnBytes } });
     await service.report('b', ...Array.from({ length: 40 }, () => 'a'), 'b', 'a');
@@ -279,7 +279,7 @@ test('a stream begins with the newest events, each once, also if they take too m
   }
 });
 
-test('events are chosen by id, by severity and up to a seq, after which a long poll does not wait', async (t) => {
+test('events are filtered by id, by severity and up to a seq, at which a long poll does not wait', async (t) => {
   const service = await serveReads(t, { args: SMALL_FILES });
   await service.report(...Array.from({ length: 40 }, () => 'a'));
   for (const severity of ['WARN', 'ERROR'])
@@ -317,7 +317,7 @@ test('events are chosen by id, by severity and up to a seq, after which a long p
   );
 });
 
-test('a text is found by pages, by a stream and by a long poll, in lines of the file and in those that come', async (t) => {
+test('a text is found by pages, a stream and a long poll, in stored lines and in new ones', async (t) => {
   const service = await serveReads(t, { args: SMALL_FILES });
   await service.report(...Array.from({ length: 40 }, (_, index) => (index % 20 === 3 ? 'Älpha/Beta' : 'gamma')));
   const query = 'contains=%C3%A4LPHA/b';

@@ -40,7 +40,7 @@ async function readWhileOneGoes(how: 'by a reset' | 'by a reset that began befor
   return log;
 }
 
-test('a reading whose journal is reset logs no damage, and one whose file was removed does', async () => {
+test('a reading whose journal is reset logs no damage, and one whose segment was removed does', async () => {
   assert.deepEqual(await readWhileOneGoes('by a reset'), []);
   assert.deepEqual(await readWhileOneGoes('by a reset that began before'), []);
   assert.match(
@@ -73,7 +73,7 @@ async function askFor(
   return { opens, said };
 }
 
-test('a journal of a deployment is opened before it is read, as only that makes its last lines durable [journals-2]', async () => {
+test('the journal of a deployment is opened before it is read, since only that makes its last lines durable [journals-2]', async () => {
   const recorded = (progress: OwnProgress, folder: string) => void setImmediate(() => progress.recorded(folder, 3));
   const crashed = { [FIRST]: segment(1, 3) };
   assert.deepEqual(await askFor(crashed, recorded), { opens: 1, said: { kind: 'before', seq: 3 } });
@@ -82,7 +82,7 @@ test('a journal of a deployment is opened before it is read, as only that makes 
   assert.deepEqual(await askFor({}, recorded), { opens: 0, said: { kind: 'unsaid' } });
 });
 
-test('a journal of a deployment that cannot be opened is not read', async () => {
+test('the journal of a deployment is not read if it cannot be opened', async () => {
   const crashed = { [FIRST]: segment(1, 3) };
   assert.deepEqual(await askFor(crashed, () => 'the disk failed'), { opens: 1, said: 'the disk failed' });
   assert.deepEqual(await askFor(crashed, () => undefined, AbortSignal.abort()), {

@@ -77,7 +77,7 @@ test('a reading whose client has gone closes its file while it waits for a turn'
   await eventually('no further file', () => open.files === 1, 15_000);
 });
 
-test('a reading whose client has gone closes its file while that client reads nothing', {
+test('a reading closes its file when its client, which reads nothing, ends the connection', {
   skip: withoutProc,
 }, async (t) => {
   const service = await serveCounted(t, { streamStallMs: 600_000 }, MANY_SHORT, SHORT);
@@ -116,7 +116,7 @@ test('a reading whose client has gone closes its file while that client reads no
   wire.close();
 });
 
-test('a long poll that has its event leaves no file open [limits-1]', async (t) => {
+test('a long poll that got its event leaves no file open [limits-1]', async (t) => {
   const service = await serveCounted(t, {}, 1, '');
   for (let seq = 1; seq < 20; seq += 1) {
     const waiting = service.get(`/events?after_seq=${seq}&wait=30`);
@@ -126,7 +126,7 @@ test('a long poll that has its event leaves no file open [limits-1]', async (t) 
   await eventually('no open file', () => service.open.files === 0, 15_000);
 });
 
-test('beyond the memory of readings a further one gets 503, but those that wait for events hold none [limits-2]', async (t) => {
+test('a reading beyond the memory limit gets 503, and readings that wait for events take no memory [limits-2]', async (t) => {
   const service = await serveCounted(t, { readBytesMax: 2 * 3 * standardLimits.readTurnBytes }, MANY, LONG);
   const streams = await Promise.all([1, 2, 3].map(() => StreamClient.open(`${service.url}/events`)));
   t.after(() => streams.map((stream) => stream.close()));
@@ -180,7 +180,7 @@ test('while reports arrive every reading waits for its turn', async (t) => {
   assert.deepEqual(answered, before);
 });
 
-test('long lines are in memory one at a time, and are sent in chunks, byte for byte [limits-3]', async () => {
+test('long lines are in memory one at a time, and sent in chunks, byte for byte [limits-3]', async () => {
   const eventOf = (seq: number) => ({ ...plainEvent(seq), ...(seq % 3 === 1 && { description: LONG }) });
   const { bytes } = makeLines(9, undefined, eventOf);
   const disk = diskWith({ [FIRST]: bytes });
@@ -239,7 +239,7 @@ test('long lines are in memory one at a time, and are sent in chunks, byte for b
   assert.equal(insideMax, 1);
 });
 
-test('pages and streams have short and long lines whole and in order, also if each line is longer than a chunk', async (t) => {
+test('pages and streams return short and long lines complete and in order, also if each is longer than a chunk', async (t) => {
   for (const [readTurnBytes, description] of [
     [standardLimits.readTurnBytes, LONG],
     [100, 'short'],

@@ -8,7 +8,7 @@ const hops = async (): Promise<void> => {
   for (let at = 0; at < 10; at += 1) await Promise.resolve();
 };
 
-test('a semaphore is handed over in order, and a reading that gives up waiting gets none', async () => {
+test('a semaphore is passed on in order, and a reading that gives up waiting gets none', async () => {
   const buffers = new Semaphore(2);
   const release = [await buffers.acquire(), await buffers.acquire()];
   assert.equal(buffers.isExhausted, true);

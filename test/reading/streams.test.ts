@@ -9,7 +9,7 @@ import { record } from '../support/report.ts';
 import { eventually } from '../support/tools.ts';
 import { Wire } from '../support/wire.ts';
 
-test('an event is shown only when its line is on stable storage [reading-streams-1]', async (t) => {
+test('a stream shows an event only when its line is durable [reading-streams-1]', async (t) => {
   let release: (() => void) | undefined;
   const openSlow = (folder: string) => {
     const disk = openDisk(folder);
@@ -42,7 +42,7 @@ test('an event is shown only when its line is on stable storage [reading-streams
   await stream.until('the event', () => stream.seqs.length === 1);
 });
 
-test('32 streams are open at most, besides the connections that count, and one that ends makes space [reading-streams-3]', async (t) => {
+test('at most 32 streams are open, apart from --max-connections, and one that ends makes room [reading-streams-3]', async (t) => {
   const service = await serveReads(t, {
     args: ['--max-connections', '8'],
     limits: { streamCommentMs: 50 },
@@ -66,7 +66,7 @@ test('32 streams are open at most, besides the connections that count, and one t
   });
 });
 
-test('a client that does not read holds nothing up, and is cut off [reading-streams-4]', async (t) => {
+test('a client that does not read is disconnected, and delays no other one [reading-streams-4]', async (t) => {
   const limits = { streamStallMs: 5_000, deadlineCheckMs: 50 }; // the other one reads within that
   const service = await serveReads(t, { limits });
   const good = await StreamClient.open(`${service.url}/events`);
@@ -85,7 +85,7 @@ test('a client that does not read holds nothing up, and is cut off [reading-stre
   stalled.close();
 });
 
-test('streams follow a journal that begins anew, from its first event on, and so does a client that saw the old one', async (t) => {
+test('a stream follows a reset journal from its first event on, and so does a client that saw the old one', async (t) => {
   const service = await serveReads(t, { args: ['--test'] });
   const plain = await StreamClient.open(`${service.url}/events`);
   const some = await StreamClient.open(`${service.url}/events?key=b`);

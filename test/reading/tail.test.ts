@@ -57,7 +57,7 @@ test('each line is yielded once, whenever it becomes durable', async () => {
   }
 });
 
-test('a follower that falls behind what is kept of the newest lines passes none of them [tail-1]', async (t) => {
+test('a follower that falls behind the newest lines in memory skips none of them [tail-1]', async (t) => {
   const disk = diskWith({ [FIRST]: segment(1, 90) });
   const progress = new OwnProgress();
   progress.recorded(disk.folder, 2);

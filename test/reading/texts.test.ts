@@ -23,7 +23,7 @@ const values = [
   [1, [2, [{ deep: 'ж'.repeat(99) }]], -1.5],
 ];
 
-test('the texts of a value are its JSON, each of bounded length', () => {
+test('a value is split into JSON texts of bounded length', () => {
   for (const value of values) {
     for (const charactersMax of [2, 3, 10, 1_000]) {
       const texts = [...jsonTexts(value, charactersMax)];
@@ -33,7 +33,7 @@ test('the texts of a value are its JSON, each of bounded length', () => {
   }
 });
 
-test('texts are sent in pieces, which hold a part of the memory of readings until the end', async () => {
+test('texts are sent in pieces, and hold a share of the reading memory until the end', async () => {
   const buffers = new Semaphore(1);
   const pieces: string[] = [];
   const texts = ['one ', 'two ', 'three ', 'four'];

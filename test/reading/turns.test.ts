@@ -43,7 +43,7 @@ async function read(turns: Turns, readers: number, turnMs: number, forMs: number
   return used;
 }
 
-test('while reports are recorded, readings share a tenth of the time, each as much as the others [turns-1]', async () => {
+test('while reports are recorded, readings share a tenth of the time equally [turns-1]', async () => {
   const turns = new Turns(TENTH, progress);
   const reports = setInterval(() => recorded(), 5);
   recorded();
@@ -54,7 +54,7 @@ test('while reports are recorded, readings share a tenth of the time, each as mu
   assert.ok(Math.max(...used.turns) <= Math.min(...used.turns) + 2, `${used.turns}`);
 });
 
-test('readings get half of what the event loop is idle beside reports, and no more if it is busy', async () => {
+test('beside reports, readings get half of the idle time of the event loop, and no more when it is busy', async () => {
   const readBeside = async (isBusy: boolean) => {
     const turns = new Turns({ ...limits, readTimePercent: 1, readIdlePercent: 50, readIdleMs: 60_000 }, progress);
     recorded();
@@ -75,7 +75,7 @@ test('readings get half of what the event loop is idle beside reports, and no mo
   assert.ok(busy < 100, `${busy} ms of 2000`);
 });
 
-test('while reports wait for a slow disk, readings do not take all of the time', async () => {
+test('while reports wait for a slow disk, readings do not use all of the time', async () => {
   const turns = new Turns(TENTH, { recordedMs: Number.NEGATIVE_INFINITY, isWaiting: () => true });
   const alive = setInterval(() => {}, 1_000);
   const used = await read(turns, 4, 0.3, 1_000);
@@ -83,7 +83,7 @@ test('while reports wait for a slow disk, readings do not take all of the time',
   assert.ok(used.ms < 250, `${used.ms} ms of 1000`);
 });
 
-test('who follows a journal has its turn before all searches that wait', async () => {
+test('a follower has its turn before all waiting searches', async () => {
   const turns = new Turns(TENTH, progress);
   const begun: string[] = [];
   const searches = [1, 2, 3].map((number) => turns.take().then(() => begun.push(`search ${number}`)));
@@ -92,7 +92,7 @@ test('who follows a journal has its turn before all searches that wait', async (
   assert.deepEqual(begun, ['follower', 'search 1', 'search 2', 'search 3']);
 });
 
-test('the only reading pays for its last turn before the next one, also if it waited for its disk or its client', async () => {
+test('a single reading also waits between its turns, even if it waited for its disk or its client', async () => {
   const turns = new Turns({ ...TENTH, readIdleMs: 60_000 }, progress);
   const alive = setInterval(() => {}, 1_000);
   recorded();
@@ -106,7 +106,7 @@ test('the only reading pays for its last turn before the next one, also if it wa
   assert.ok(waitedMs > 100, `${waitedMs} ms after 20 ms of work`);
 });
 
-test('without reports they may use all of it, but let other work in between', async () => {
+test('without reports, readings may use all of the time, but let other work run in between', async () => {
   const turns = new Turns(TENTH, progress);
   let others = 0;
   const other = setInterval(() => {
@@ -121,7 +121,7 @@ test('without reports they may use all of it, but let other work in between', as
   assert.ok(others > 10, `${others} timers`);
 });
 
-test('a reading that waits for something else does not hold up the next one', async () => {
+test('a reading that waits for something else does not delay the next one', async () => {
   const turns = new Turns(TENTH, progress);
   const slow = turns.take().then(() => sleep(5_000, undefined, { ref: false }));
   await turns.take();
@@ -129,7 +129,7 @@ test('a reading that waits for something else does not hold up the next one', as
   assert.equal(await Promise.race([slow, 'others']), 'others');
 });
 
-test('a reading that is aborted leaves the queue at once, and the others keep their order', async () => {
+test('an aborted reading leaves the queue at once, and the others keep their order', async () => {
   const turns = new Turns(TENTH, progress);
   const [gone, ending] = [AbortSignal.abort(new Error('gone before')), new AbortController()];
   const begun: string[] = [];

@@ -43,7 +43,7 @@ async function startReset(local: LocalJournal): Promise<{ done: Promise<void> }>
   return { done };
 }
 
-test('a journal that cannot be emptied continues, and its events stay', async (t) => {
+test('a journal that cannot be emptied continues with its events', async (t) => {
   const { local, record, state } = await openLocal(t);
   for (let n = 0; n < 10; n += 1) assert.equal(await record(), 'recorded');
   state.removes = false;
@@ -57,7 +57,7 @@ test('a journal that cannot be emptied continues, and its events stay', async (t
   assert.equal(local.current.lastSeq, 0);
 });
 
-test('a report that is being written at a reset is answered, and a report that arrives during the reset is in the new journal', async (t) => {
+test('a report in progress at a reset is answered, and one that arrives during the reset is in the new journal', async (t) => {
   const { local, record } = await openLocal(t);
   const before = [record(), record(), record()];
   const { done } = await startReset(local);
@@ -68,7 +68,7 @@ test('a report that is being written at a reset is answered, and a report that a
   assert.equal(local.current.lastSeq, 2);
 });
 
-test('a close waits for a reset in progress, and a reset after a close is refused', async (t) => {
+test('closing waits for a reset in progress, and a reset after it is refused', async (t) => {
   const { local, record } = await openLocal(t);
   await record();
   const { done } = await startReset(local);

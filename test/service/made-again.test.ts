@@ -52,7 +52,7 @@ async function assetsOf({ port }: Pick<Served, 'port'>): Promise<number> {
   return assets.length;
 }
 
-test('what is in place of a file that is made again delays no start, and is not lost', async (t) => {
+test('an entry in the place of a file that is rebuilt delays no start, and is not lost', async (t) => {
   const args = ['--read', '--segment-bytes', '4096'];
   const first = await serve(t, { args });
   for (const key of ['a', 'b', 'c', 'd', 'e']) await report(first, key);
@@ -89,7 +89,7 @@ test('what is in place of a file that is made again delays no start, and is not 
   }
 });
 
-test('the watermarks of a hub are made again where a folder has their name', async (t) => {
+test('the watermarks of a hub are rebuilt although a folder has their name', async (t) => {
   const disk = openDisk(newFolder(t));
   for (const name of ['forward-sources.json', 'forward-sources.json.new']) {
     assert.ok(isMadeAgain(name));

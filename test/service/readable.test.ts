@@ -50,12 +50,12 @@ test('reading is allowed on loopback, with --read or --test and in hosted mode, 
   }
 });
 
-test('without a token nothing is revealed, not even whether reading is off', () => {
+test('without a token a reading reveals nothing, not even whether reading is off', () => {
   for (const noRead of [true, false])
     assert.equal(verdict('0.0.0.0', { deployments: 'file', noRead, isRefused: true }), '401 no token');
 });
 
-test('without tokens the Host of a reading has to be this service, also if other machines reach it', () => {
+test('without deployments the Host of a reading has to be this service, also if other machines reach it', () => {
   const read = true;
   for (const authority of ['192.0.2.7:3000', '[2001:db8::1]', 'localhost'])
     assert.equal(verdict('0.0.0.0', { read, authority }), 'may');

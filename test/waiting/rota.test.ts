@@ -7,7 +7,7 @@ import { eventually } from '../support/tools.ts';
 
 const NEVER_MS = 3_600_000;
 
-test('each turn takes the looks that were taken longest ago, one at a time, and no more than its limit', async () => {
+test('each turn takes the oldest looks first, one at a time, and no more than its limit', async () => {
   const taken: string[] = [];
   let atWork = 0;
   const lookAt = (name: string) => async () => {

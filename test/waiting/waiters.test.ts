@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Waiters } from '../../src/waiting/waiters.ts';
 
-test('each waiter waits for its turn, the end of its time or its signal, whichever is first', async (t) => {
+test('a wait ends with its turn, its timeout or its signal, whichever is first', async (t) => {
   const alive = setInterval(() => {}, 1_000); // a wait does not keep the process alive
   t.after(() => clearInterval(alive));
   const waiters = new Waiters();
