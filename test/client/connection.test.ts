@@ -25,7 +25,7 @@ function client(t: TestContext, own: Limits = limits) {
   return opened;
 }
 
-test('a connection is reused for the next call, unless it was idle', async (t) => {
+test('a connection is reused for the next call, unless it has been idle for too long', async (t) => {
   let connections = 0;
   const server = createServer((_req, res) => res.end('{}'));
   server.on('connection', () => {
@@ -134,7 +134,7 @@ test('a call without a reply throws NoReply, with `sent` if the request might ha
   assert.deepEqual(late, [true, undefined, 'no complete reply within 0.2 s']);
 });
 
-test('more than a reply may have ends its call at once: interim replies, tiny chunks, a byte at a time [connection-2]', async (t) => {
+test('a reply beyond the limits ends its call at once: interim replies, tiny chunks, a byte at a time [connection-2]', async (t) => {
   const chunked = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n';
   const dripping = createNetServer((socket) => {
     const drip = () => !socket.destroyed && socket.write('x', () => setImmediate(drip));
@@ -158,7 +158,7 @@ test('more than a reply may have ends its call at once: interim replies, tiny ch
   assert.equal(reply.body, body.repeat(limits.replyBytesMax / 100));
 });
 
-test('a service that sends between two calls loses its connection, which the next call replaces', async (t) => {
+test('a connection on which the service sends between two calls is closed, and the next call opens another one', async (t) => {
   const sockets: Socket[] = [];
   const server = createNetServer((socket) => {
     sockets.push(socket);
@@ -195,7 +195,7 @@ function rawServer(t: TestContext, pieces: readonly string[], last: 'end' | 'res
   });
 }
 
-test('the call settles and the delivery is decided, with any end of the connection', async (t) => {
+test('a call settles and its delivery is decided, however the connection ends', async (t) => {
   const head = 'HTTP/1.1 200 OK\r\n';
   const upgrade = 'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n';
   const table: readonly (readonly [

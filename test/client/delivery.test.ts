@@ -110,7 +110,7 @@ test('a report that might have been received is not sent again [delivery-1]', as
   }
 });
 
-test('a report in doubt is sent again if it would not be recorded twice [delivery-3]', async () => {
+test('a report in doubt is sent again if a repetition would be recorded once [delivery-3]', async () => {
   const yes = async () => ({ kind: 'yes' }) as const;
   for (const first of [noReply('ECONNRESET', true), answer(500), answer(502)]) {
     const { found, attempts } = await deliverWith([first, GOOD], 1, 60_000, yes);
@@ -126,7 +126,7 @@ test('a report in doubt is sent again if it would not be recorded twice [deliver
   assert.deepEqual([over.found.kind, over.attempts], ['in doubt', 1]);
 });
 
-test('a report is not sent again while it is unknown whether that is safe', async () => {
+test('a report in doubt is not sent again before it is known whether that is safe', async () => {
   const asked: Permission[] = [
     { kind: 'again', reason: 'cannot be reached: x', afterMs: 0 },
     { kind: 'again', reason: 'answers 503: x', afterMs: 0 },

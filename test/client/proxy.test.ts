@@ -83,7 +83,7 @@ test('without TLS a proxy gets the whole URL, with its login, and the service do
   assert.deepEqual([reply.kind, asked[1]?.line], ['short', 'GET http://hub.example/x']);
 });
 
-test('an error says which of the two machines did not answer, and a refusal is one of the proxy', async (t) => {
+test('an error names the machine that did not answer, and says when the proxy refused', async (t) => {
   const free = await freePort(t);
   const messageOf = async (proxy: string, url: string, more: object = {}) => {
     const found = await callThrough(t, proxy, url, more);
@@ -141,7 +141,7 @@ test('a stop and a timeout end the request to a proxy that does not answer', asy
   );
 });
 
-test('what is on this machine is never reached through a proxy', () => {
+test('a request to this machine never goes through a proxy', () => {
   const env = { HTTP_PROXY: 'http://p:1', HTTPS_PROXY: 'http://p:1' };
   const local = ['localhost', 'a.localhost', 'LOCALHOST.', '127.0.0.1', '127.1', '127.9.9.9', '2130706433', '0.0.0.0'];
   for (const host of [...local, '[::1]', '[::]', '[::ffff:127.0.0.1]', '[0:0:0:0:0:0:0:1]'])
@@ -154,7 +154,7 @@ test('what is on this machine is never reached through a proxy', () => {
     assert.ok(!isLocal(new URL(`http://${host}`).hostname) && proxyFor(new URL(`http://${host}`), env), host);
 });
 
-test('the variables of the environment choose a proxy by scheme, in both cases, and NO_PROXY leaves hosts out', () => {
+test('the variables of the environment choose a proxy by scheme, in lower and upper case, and NO_PROXY excludes hosts', () => {
   const nameFor = (url: string, env: NodeJS.ProcessEnv) => proxyFor(new URL(url), env)?.name;
   const env = {
     HTTPS_PROXY: 'http://u:pw@s.example:3128',

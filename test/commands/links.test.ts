@@ -106,7 +106,7 @@ test('the table has each command with a folder, and each kind of file', () => {
   for (const name of NAMES) assert.ok(isOwnName(name), name);
 });
 
-test('no command reads or writes the target of a link in place of a file, or reports it as damage', async (t) => {
+test('a link in the place of a file is neither followed nor reported as damage, by any command', async (t) => {
   const made = newFolder(t);
   await writeJournal(made);
   const secret = join(newFolder(t), 'secret');

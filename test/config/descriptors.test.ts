@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { openJournalsFor, readDescriptorsMax } from '../../src/config/descriptors.ts';
 import { limits } from '../../src/config/limits.ts';
 
-test('journals may hold half of the file descriptors, four each, whatever the limit is', () => {
+test('journals may use half of the file descriptors, four each, at any limit', () => {
   const table: readonly (readonly [number | undefined, number])[] = [
     [undefined, 1_000],
     [1_048_576, 1_000],

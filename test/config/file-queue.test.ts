@@ -8,7 +8,7 @@ import { gate } from '../world/gate.ts';
 const LONG_MS = 60_000;
 const isLate = (late: string) => (error: Error) => error instanceof LateFileError && error.late === late;
 
-test('one task is at work at a time, in the order in which they came, and one that fails stops none [file-queue-1]', async () => {
+test('tasks run one at a time in the order of their arrival, and a failed task stops no other one [file-queue-1]', async () => {
   const queue = new FileQueue();
   let running = 0;
   const order: number[] = [];
@@ -33,7 +33,7 @@ test('one task is at work at a time, in the order in which they came, and one th
   );
 });
 
-test('a caller waits no longer than its time for a task that hangs, and later ones do not wait at all [file-queue-2]', async () => {
+test('a caller waits for a task that hangs only until its timeout, and later callers do not wait at all [file-queue-2]', async () => {
   const queue = new FileQueue();
   const hanging = gate();
   const begun: string[] = [];
@@ -61,7 +61,7 @@ test('a caller waits no longer than its time for a task that hangs, and later on
   assert.deepEqual(begun, ['/dead', '/other'], 'what nobody waits for is not read');
 });
 
-test('a signal ends the wait of its caller, says so to the task, and makes no file late', async () => {
+test('an abort ends the wait of a caller, cancels the task, and creates no file afterwards', async () => {
   const queue = new FileQueue();
   const stop = new AbortController();
   let isEnding = false;

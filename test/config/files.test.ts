@@ -40,7 +40,7 @@ async function pipeFrom(t: TestContext, command: string): Promise<string> {
   return `/proc/${shell.pid}/fd/3`;
 }
 
-test('a file is read up to its limit, and of a larger one or a device no more than that [files-1]', async (t) => {
+test('a file is read up to its limit, and no more of a larger file or of a device [files-1]', async (t) => {
   const file = join(newFolder(t), 'token');
   writeFileSync(file, 'x'.repeat(BYTES_MAX));
   assert.equal((await read(file)).length, BYTES_MAX);
@@ -50,7 +50,7 @@ test('a file is read up to its limit, and of a larger one or a device no more th
   await assert.rejects(read(file), /has more than 1000 bytes/);
 });
 
-test('a FIFO with a name, a device, a folder and a socket are refused, and none of them is waited for [files-2]', async (t) => {
+test('a named FIFO, a device, a folder and a socket are refused without waiting for them [files-2]', async (t) => {
   const folder = newFolder(t);
   const [fifo, socket] = [join(folder, 'fifo'), join(folder, 'socket')];
   execFileSync('mkfifo', [fifo]);
@@ -72,7 +72,7 @@ test('a FIFO with a name, a device, a folder and a socket are refused, and none 
   await assert.rejects(read(join(folder, 'none')), { code: 'ENOENT' });
 });
 
-test('links are followed, also those of a Kubernetes secret that is replaced', async (t) => {
+test('links are followed, also those of a Kubernetes secret after its replacement', async (t) => {
   const folder = newFolder(t);
   const put = (version: string, token: string) => {
     mkdirSync(join(folder, version));
@@ -93,7 +93,7 @@ test('links are followed, also those of a Kubernetes secret that is replaced', a
   assert.equal(await fileVersion(token, MS), '');
 });
 
-test('a pipe of a descriptor is read to its end, and says the same when it is read again', {
+test('a pipe passed as a descriptor is read to its end, and gives the same text when it is read again', {
   skip: onLinux,
 }, async (t) => {
   const path = await pipeFrom(t, 'printf asl_; sleep 0.1; printf pipe');
@@ -103,7 +103,7 @@ test('a pipe of a descriptor is read to its end, and says the same when it is re
   await assert.rejects(read(await pipeFrom(t, 'exec yes')), /has more than 1000 bytes/);
 });
 
-test('a pipe that does not end is waited for until the time is over, and then holds up no other file [files-3]', {
+test('a pipe that does not end is given up at its timeout, and delays no other file [files-3]', {
   skip: onLinux,
 }, async (t) => {
   const file = join(newFolder(t), 'file');

@@ -20,7 +20,7 @@ test('the cgroup and the heap of V8 both limit the memory, and a cgroup is optio
   assert.ok(readMemoryBytesMax() > 0);
 });
 
-test('memory is saved: the young generation stays small, and a collection frees buffers', async () => {
+test('with little memory the young generation stays small, and a collection frees unused buffers', async () => {
   const collectGarbage = saveMemory();
   const youngMib = await youngHalfMibAfterWork();
   assert.ok(youngMib <= 4, `${youngMib} MiB`);
@@ -60,7 +60,7 @@ test('the garbage of forwarding is collected after each `collectBytes`', async (
   assert.equal(await countCollections(collect, 100, 90, 0, 10), 2);
 });
 
-test('a heap that is slow to collect is left to V8', async () => {
+test('a heap that is slow to collect is not collected after forwarding', async () => {
   const collect = collectForwarded({ ...limits, collectBytes: 100, collectedHeapBytesMax: 1, backlogRequestBytes: 10 });
   assert.equal(await countCollections(collect, 1_000), 0);
 });

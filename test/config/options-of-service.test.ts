@@ -81,7 +81,7 @@ test('--read and --no-read contradict each other, as flags and in the environmen
     assert.deepEqual(problems(args, env), ['--read and --no-read contradict each other; leave one of them out']);
 });
 
-test('a service for tests does not forward, and a token for forwarding needs a URL', () => {
+test('a service in test mode does not forward, and a token for forwarding needs a URL', () => {
   const test =
     '--test has no --forward-to, no --forward and no --on-failed-check, since a reset replaces its journal; leave one of them out';
   const url =
@@ -246,7 +246,7 @@ test('sizes that contradict each other are refused together, with what to do', (
   assert.equal(config(['--keep-free=2MB', '--min-free-bytes=1999999']).keepFree, 2_000_000);
 });
 
-test('a passed socket is used if it is for this process, and if it is the only one', () => {
+test('a passed socket is used if it is for this process and the only one', () => {
   assert.deepEqual(readPassedSocket({}, 7), { kind: 'none' });
   assert.deepEqual(readPassedSocket({ LISTEN_FDS: '1' }, 7), { kind: 'none' });
   assert.deepEqual(readPassedSocket({ LISTEN_PID: '8', LISTEN_FDS: '2' }, 7), { kind: 'none' });

@@ -103,7 +103,7 @@ const operandsOf = (args: readonly string[], max = 4) => {
   return read.kind === 'valid' ? read.operands : read.problems;
 };
 
-test('operands stand together; the first can stand apart', () => {
+test('operands after the first may not be split by an option, so that a value without quotes is noticed', () => {
   for (const args of [
     ['do', 'a', 'b', '--yes'],
     ['--yes', 'do', 'a', 'b'],
@@ -174,7 +174,7 @@ test('help is requested by an option, not by a value or an operand', () => {
     assert.equal(asksForHelp(args, options, WORDS), false, args.join(' '));
 });
 
-test('the nearest word is found, if any is near', () => {
+test('the nearest word is suggested, if one is near enough', () => {
   assert.equal(didYouMean('serv', ['serve', 'healthcheck']), '; did you mean serve?');
   assert.equal(didYouMean('x', ['serve', 'healthcheck']), '');
 });

@@ -7,7 +7,7 @@ import { sha256, type Token } from '../../src/deployments/tokens.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 
 /** Each refused request, even with 429, has its reason, and a client can send any number of them. */
-test('the reason that readers get is found among the tokens of the deployment alone', () => {
+test('the reason for a refused token is searched only among the tokens of its deployment', () => {
   const tokenOf = (name: string, notAfterMs?: number): Token => {
     return { name, sha256: sha256(`token of ${name}`), notAfterMs, may: ['report'] };
   };
@@ -24,7 +24,7 @@ test('the reason that readers get is found among the tokens of the deployment al
   assert.equal(reasonOf('token of other', 'none'), 'unknown deployment');
 });
 
-test('a token in the place of the deployment is not logged, also one with slashes', async () => {
+test('a token in the path instead of a deployment is not logged, also one with slashes', async () => {
   const own = 'Pa55+word/with/slash/of+40+characters+==';
   const logged: unknown[] = [];
   const notices = createNotices('warn', false, (line) => logged.push(JSON.parse(line).deployment));

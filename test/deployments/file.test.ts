@@ -47,7 +47,7 @@ function mayReport(deployments: Deployments, name: string, token: string | undef
   return findToken(deployments, name, token, now, 'report') !== undefined;
 }
 
-test('each deployment accepts each of its own tokens, until the day on which the token ends, and no other token [file-1]', () => {
+test('a deployment accepts each of its tokens until the last day of the token, and no other token [file-1]', () => {
   const deployments = good(FILE);
   const before = Date.parse('2026-01-30');
   const may = (name: string, token: string | undefined, now = before) => mayReport(deployments, name, token, now);
@@ -86,7 +86,7 @@ test('with recordTokens the name of a token has no ", no \\, no control characte
   );
 });
 
-test('a token may report and forward unless its entry limits it; with two entries either can have the right', () => {
+test('a token may report and forward unless its entry limits it, and one with two entries has the rights of both', () => {
   const mayOf = (...tokens: object[]) =>
     good(fileOf(...tokens))
       .tokensOf.get('prod')
@@ -123,20 +123,20 @@ test('a token stops reading when it expires, or when its entry loses the right o
   assert.equal(still(ends, Date.parse('2026-01-31T12:00:00Z')), false);
 });
 
-test('a token is compared by its sent bytes', () => {
+test('a token is compared byte for byte as it was sent', () => {
   const sha256 = createHash('sha256').update('schlüssel').digest('hex');
   const deployments = good(fileOf({ name: 'spoken', sha256 }));
   assert.equal(mayReport(deployments, 'prod', Buffer.from('schlüssel').toString('latin1')), true);
   assert.equal(mayReport(deployments, 'prod', 'schlüssel'), false, 'that is latin1');
 });
 
-test('a token is new each time, and what is stored does not reveal it', () => {
+test('each new token is different, and what is stored does not reveal it', () => {
   assert.match(first.token, /^asl_[A-Za-z0-9_-]{43}$/);
   assert.notEqual(first.token, second.token);
   assert.equal(first.digest, createHash('sha256').update(first.token).digest('hex'));
 });
 
-test('names that are one folder, or no folder, on a system are refused there', () => {
+test('names of deployments that a system takes for one folder, or for no folder, are refused on that system', () => {
   const named = (...names: string[]) => JSON.stringify({ deployments: names.map((name) => ({ name, tokens: [] })) });
   const problemsOn = (system: NodeJS.Platform, ...names: string[]) => {
     const found = readDeployments(named(...names), platformOf(system));

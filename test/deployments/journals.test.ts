@@ -119,7 +119,7 @@ test('on a disk with too little free space the journal with the most files loses
   assert.deepEqual(removed.slice(1), [...[2, 3].map((seq) => `large ${segmentName(seq)}`), `small ${segmentName(1)}`]);
 });
 
-test('reports that wait while their journal is opened share the caps of the queue, and are recorded in order [hosted-8]', async (t) => {
+test('reports that wait for their journal to open share the limits of the queue, and are recorded in order [hosted-8]', async (t) => {
   const { openDisk, release } = heldDisks(t);
   const limits = { queueBytesMax: 10_000, backlogBytesMax: 14_000 };
   const { hosted, data } = journals(t, { limits, openDisk });
@@ -152,7 +152,7 @@ test('reports that wait while their journal is opened share the caps of the queu
   assert.deepEqual(descriptionsIn(join(data, 'second')), ['e', 'f']);
 });
 
-test('a journal that opens too slowly refuses the reports that wait, and then each new report at once [hosted-9]', async (t) => {
+test('reports that wait for a journal that opens too slowly are refused, and later reports at once [hosted-9]', async (t) => {
   const { openDisk, release } = heldDisks(t);
   const { hosted, data } = journals(t, { limits: { openWaitMs: 50 }, openDisk });
   const journal = hosted.journalOf('slow');
@@ -170,7 +170,7 @@ test('a journal that opens too slowly refuses the reports that wait, and then ea
   assert.deepEqual(descriptionsIn(join(data, 'slow')), ['d'], 'refused reports are not recorded');
 });
 
-test('a report for a journal that is being closed waits in the next one, and a stop refuses waiting reports', async (t) => {
+test('a report for a journal that is closing waits until it is open again, and is refused at a stop', async (t) => {
   const { hosted, data } = journals(t, {});
   const journal = hosted.journalOf('a');
   assert.equal(await append(journal, '1'), undefined);
@@ -202,7 +202,7 @@ function slowDisk(t: TestContext, slow: string): { openDisk: (folder: string) =>
   return { openDisk: open, release };
 }
 
-test('a busy journal is not closed for another one, and waiting journals are opened in turn', async (t) => {
+test('a busy journal is not closed for another one, and waiting journals are opened in order', async (t) => {
   const { openDisk, release } = slowDisk(t, 'busy');
   const { hosted, data } = journals(t, { limits: { openJournalsMax: 1 }, openDisk });
   const done: string[] = [];
@@ -220,7 +220,7 @@ test('a busy journal is not closed for another one, and waiting journals are ope
   assert.deepEqual(descriptionsIn(join(data, 'busy')), ['1', '2']);
 });
 
-test('a journal that waits for a slot ends the pauses of the others, which last until then', async (t) => {
+test('a journal that waits for a slot ends the commit delays of the open journals', async (t) => {
   const { hosted } = journals(t, {
     limits: { openJournalsMax: 2, openWaitMs: 3_600_000 },
     commitDelayMs: () => 3_600_000,
@@ -235,7 +235,7 @@ test('a journal that waits for a slot ends the pauses of the others, which last 
   assert.equal(await third, undefined);
 });
 
-test('a sender and a hub open a journal without a report, in its turn, and an idle close keeps its durable position [hosted-11]', async (t) => {
+test('forwarding and a hub open a journal without a report, in turn, and closing it keeps its durable position [hosted-11]', async (t) => {
   const { openDisk, release } = slowDisk(t, 'busy');
   const limits = { openJournalsMax: 1, openWaitMs: 3_600_000 };
   const { hosted, data, progress } = journals(t, { limits, openDisk });
@@ -263,7 +263,7 @@ test('a sender and a hub open a journal without a report, in its turn, and an id
   assert.deepEqual(await progress.of(join(data, 'new')).durable(), { kind: 'before', seq: 1 });
 });
 
-test('a journal that is being opened is not closed as idle, with or without a report that waits for it', async (t) => {
+test('a journal that is being opened is not closed as idle, with or without a waiting report', async (t) => {
   const limits = { idleJournalMs: 20 };
   const { openDisk, release } = heldDisks(t);
   const { hosted, data, progress } = journals(t, { limits, openDisk });
@@ -276,7 +276,7 @@ test('a journal that is being opened is not closed as idle, with or without a re
   await eventually('the journal without a report is open', () => progress.nextSeq(join(data, 'begun')) === 1);
 });
 
-test('a journal that cannot be opened is not tried again at each wake, but by a report and after a while', async (t) => {
+test('a journal that cannot be opened is tried again by a report and after a while, not at each wake-up', async (t) => {
   let prepared = 0;
   const openFailing = (folder: string): Disk => ({
     ...openRealDisk(folder),
@@ -302,7 +302,7 @@ test('a journal that cannot be opened is not tried again at each wake, but by a 
   });
 });
 
-test('at the limit of retention, only the deployment whose destination needs the files refuses reports', async (t) => {
+test('at the limit of retention only the deployment whose destination needs the files refuses reports', async (t) => {
   let fromSeq = 1;
   const names: string[] = [];
   const followingOf = (name: string) => {
@@ -332,7 +332,7 @@ test('at the limit of retention, only the deployment whose destination needs the
   assert.deepEqual([...new Set(names)], ['free', 'held']);
 });
 
-test('a closed journal is opened for the age of its files once a day, one after the other, and none is made for it', async (t) => {
+test('a closed journal is opened once a day to remove old files, one journal at a time, and none is created for it', async (t) => {
   const opened: string[] = [];
   const openDisk = (folder: string): Disk => {
     const disk = openRealDisk(folder);
@@ -374,7 +374,7 @@ test('a closed journal is opened for the age of its files once a day, one after 
   assert.equal(opened[3], 'held');
 });
 
-test('a report that waits too long for busy journals is refused, and its journal is not opened afterwards', async (t) => {
+test('a report that waits too long for a slot is refused, and its journal is not opened afterwards', async (t) => {
   const { openDisk, release } = slowDisk(t, 'busy');
   const limits = { openJournalsMax: 1, openWaitMs: 1_000 };
   const { hosted, data } = journals(t, { limits, openDisk });
@@ -394,7 +394,7 @@ test('a report that waits too long for busy journals is refused, and its journal
   assert.deepEqual(descriptionsIn(join(data, 'late')), ['3']);
 });
 
-test('without a free file descriptor the longest unused journal is closed, for an open and for a next file [hosted-14]', async (t) => {
+test('without a free file descriptor the longest unused journal is closed, for an opening and a new segment [hosted-14]', async (t) => {
   const isOpen = (name: string) => hosted.journalOf(name).files > 0;
   const openDisk = (folder: string): Disk => {
     const disk = openRealDisk(folder);
@@ -420,7 +420,7 @@ test('without a free file descriptor the longest unused journal is closed, for a
   assert.deepEqual(descriptionsIn(join(data, 'b')), ['x'.repeat(1_000), '2']);
 });
 
-test('a journal without a file descriptor refuses what has waited too long, is tried again, and can be closed [hosted-15]', async (t) => {
+test('a journal without a file descriptor refuses reports that waited too long, and is tried again [hosted-15]', async (t) => {
   let isLacking = true;
   const openDisk = (folder: string): Disk => {
     const disk = openRealDisk(folder);

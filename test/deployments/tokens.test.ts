@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type Token, tokenCounter, tokensByState } from '../../src/deployments/tokens.ts';
 
-test('tokens are counted by state at any time, with one pass for each version of their file', () => {
+test('tokens are counted by state at any time, in one pass for each version of their file', () => {
   let looks = 0;
   const tokenOf = (notAfterMs?: number): Token => ({ name: 't', sha256: Buffer.alloc(32), notAfterMs, may: ['read'] });
   const tokens = [tokenOf(300), tokenOf(), tokenOf(100), tokenOf(), tokenOf(200)];

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { keyText, looksLike, otherSpelling, readKey, readKeyStart, shownKey } from '../../src/event/asset-key.ts';
 
-test('each word and each slash starts another part, and a JSON array is any key', () => {
+test('words and slashes separate the parts of a key, and a JSON array can be any key', () => {
   const table: readonly (readonly [readonly string[], readonly string[]])[] = [
     [['orders'], ['orders']],
     [['warehouse/orders'], ['warehouse', 'orders']],
@@ -65,7 +65,7 @@ test('a text that is not a key is refused with the form of a key', () => {
   }
 });
 
-test('the other spelling of a text with slashes has one part for several, and several for one', () => {
+test('the other spelling of a key with slashes joins its parts, or splits its only part', () => {
   for (const [text, other] of [
     ['a/b', '["a/b"]'],
     ['["a/b"]', 'a/b'],

@@ -20,7 +20,7 @@ function textsOf(members: Members | undefined): Record<string, string> | undefin
   return members && Object.fromEntries(members.names().map((name) => [name, members.get(name)!.text]));
 }
 
-test('members keep their last value, whether their names are known or not', () => {
+test('of members with the same name the last value counts, whether the name is known or not', () => {
   const sent =
     '{"__proto__": 1, "a": [ 1 ], "a": "x", "\\u0061b": null, "": 2, "type": 3, "typ": 4, "\\u0074ags": 5, "tags": 6}';
   const texts = { ['__proto__']: '1', a: '"x"', ab: 'null', '': '2', type: '3', typ: '4', tags: '6' };
@@ -32,7 +32,7 @@ test('a value that is not an object has no members', () => {
     assert.equal(readMembers(jsonBytesOf(text, LIMITS)), undefined);
 });
 
-test('an array of objects is read as the members of each element, undefined for an element that is no object', () => {
+test('an array of objects is read as the members of each element, and any other element as undefined', () => {
   const objects = readObjects(jsonBytesOf(' [ {"a": [1, {"b": 2}], "a": 1.0} , 2, [{"c": 3}], {} ] ', LIMITS), 10);
   assert.deepEqual(objects?.map(textsOf), [{ a: '1.0' }, undefined, undefined, {}]);
   assert.deepEqual(readObjects(jsonBytesOf('[]', LIMITS), 10), []);
@@ -198,7 +198,7 @@ test('the parser accepts and refuses the same texts as JSON.parse, and reads the
   assert.ok(accepted > 1_000 && refused > 1_000, `${accepted} accepted, ${refused} refused: the generator is lopsided`);
 });
 
-test('each line of many is read like a text of its own', () => {
+test('each of several lines is read like a separate text', () => {
   let objects = 0;
   fc.assert(
     fc.property(fc.array(fc.oneof(jsonText, mutated), { maxLength: 4 }), (texts) => {
@@ -235,7 +235,7 @@ function outcomeOf<Value>(read: () => Value): Value | string {
   }
 }
 
-test('reading a text twice changes nothing, since the first result is compact', () => {
+test('read JSON is compact, so that reading it again changes nothing', () => {
   fc.assert(
     fc.property(jsonText, (text) => {
       const once = readJson(text, DEPTH);

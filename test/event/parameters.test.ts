@@ -64,7 +64,7 @@ test('each endpoint checks its parameters in the order of its table in the speci
   );
 });
 
-test('a service accepts a parameter once it has a row, and its document lists it', async (t) => {
+test('a parameter with a row is accepted by the service and listed in its document', async (t) => {
   const options = await programWithRow(t);
   const { port, stderr } = await startService(t, { args: ['--log-level', 'debug'], ...options });
   const send = (name: string, body: object) => ask(port, post(`/report_asset_${name}/k`, JSON.stringify(body)));
@@ -97,7 +97,7 @@ test('a service accepts a parameter once it has a row, and its document lists it
   assert.match(document.paths['/report_asset_check/'].post.description, /^Required: .*, run_label\./);
 });
 
-test('report has an option for a new row, for the endpoints of the row only, and so have the lines of --from', async (t) => {
+test('report has an option for a new row, only for its endpoints, and --from reads it', async (t) => {
   const options = await programWithRow(t);
   const { url } = await startService(t, options);
   const report = async (...args: readonly string[]) => {
@@ -121,7 +121,7 @@ test('report has an option for a new row, for the endpoints of the row only, and
   assert.throws(() => readSubmission(line, limits), /^Error: a report of kind materialization has no "run_label"/);
 });
 
-test('only a parameter that is recorded as a tag can be in the tags of a line', async (t) => {
+test('only a parameter that is recorded as a tag may be in the tags of a line', async (t) => {
   const options = await programWithRow(t, { ...runLabel, required: false, tag: true });
   const { url } = await startService(t, options);
   const lineWith = (tags: string) => `{"type":"AssetMaterialization","asset_key":"k","tags":${tags}}`;

@@ -90,7 +90,7 @@ const ends = (ending: AbortSignal) =>
     else ending.addEventListener('abort', () => resolve());
   });
 
-test('a wait ends when its right is lost, with a refusal instead of its result [app-1]', async () => {
+test('a long poll is refused when the token loses its right [app-1]', async () => {
   const right = new Right();
   const waiting = ask(right, async (ending) => {
     await ends(ending);
@@ -102,14 +102,14 @@ test('a wait ends when its right is lost, with a refusal instead of its result [
   assert.equal(right.watches.size, 0);
 });
 
-test('a right is no longer watched after its reply is decided or has failed', async () => {
+test('the right of a request is no longer watched after its reply is decided or has failed', async () => {
   const right = new Right();
   const found = await ask(right, async () => ({ kind: 'body', status: 200, body: '{}' }));
   const failed = await ask(right, () => Promise.reject(new Refusal(410, 'gone')));
   assert.deepEqual([found.status, failed.status, right.watches.size], [200, 410, 0]);
 });
 
-test('a late reply to a GET begins in its turn, and that to a PUT at once', async () => {
+test('a late reply to a GET waits for its turn, and one to a PUT begins at once', async () => {
   for (const method of ['GET', 'HEAD', 'PUT', 'POST']) {
     const isReading = method === 'GET' || method === 'HEAD';
     let begin = () => {};
@@ -132,7 +132,7 @@ test('a late reply to a GET begins in its turn, and that to a PUT at once', asyn
   }
 });
 
-test('an error of the disk is not reported as a defect of the service, another exception is', async () => {
+test('an error of the disk is not reported as a defect of the service, any other exception is', async () => {
   for (const [error, message] of [
     [systemError('EIO', 'events.jsonl'), 'a request failed because of a disk error'],
     [
@@ -147,7 +147,7 @@ test('an error of the disk is not reported as a defect of the service, another e
   }
 });
 
-test('a stream ends when its right is lost, also between its head and its first piece [app-2]', async () => {
+test('a stream ends when the token loses its right, also between its head and its first piece [app-2]', async () => {
   for (const early of [true, false]) {
     const right = new Right();
     const controller = new AbortController();

@@ -62,7 +62,7 @@ test('blank lines, CR LF and a byte order mark are not part of an item, and ever
   assert.deepEqual(refused(body.replace('"passed":false', '"passed":1')).errors?.[0]?.item, 5);
 });
 
-test('one wrong item refuses the batch; the reply has the number of each wrong item, and the log no text of it [http-batch-1]', () => {
+test('a batch with a wrong item is refused: the reply lists the wrong items, the log has none of their text [http-batch-1]', () => {
   const { status, error, errors, logged } = refused(`${good}\n\n${wrong}\n{"type":"x"}\nsecret\n${check}\n`);
   assert.equal(status, 400);
   assert.match(error, /^3 of 5 items are wrong and nothing was recorded; item 3: passed is missing: send /);
@@ -77,7 +77,7 @@ test('one wrong item refuses the batch; the reply has the number of each wrong i
   assert.match(refused(wrong).error, /^1 of 1 items is wrong/);
 });
 
-test('lenient handling records the right items, lists the wrong ones, and refuses a batch without a right item', () => {
+test('lenient handling records the right items and lists the wrong ones, and a batch without a right item is refused', () => {
   const some = send(`${good}\n${wrong}\n${check}`, LENIENT);
   assert.deepEqual([some.lines.length, some.status, some.reply.recorded, some.reply.failed], [2, 207, 2, 1]);
   assert.equal(some.reply.errors[0].item, 2);

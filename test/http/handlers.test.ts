@@ -135,7 +135,7 @@ test('neither an event nor its key keeps the body in memory', () => {
   assert.ok(events.slice(1).every(({ encoded }) => encoded.includes('"metadata":{"a":"the text of')));
 });
 
-test('long metadata stays bytes, is recorded as sent, and outlives its body and the next one [metadata-1]', () => {
+test('long metadata is kept as bytes, recorded as sent, and independent of the body that it came in [metadata-1]', () => {
   const texts = [
     'ä€😀',
     'ö',
@@ -385,7 +385,7 @@ test('the mistake that is first in the specification’s order is reported', () 
   }
 });
 
-test('the line of any accepted request parses back to the sent values', () => {
+test('the recorded line of any accepted request parses back to the sent values', () => {
   const text = fc.string({ unit: 'grapheme', maxLength: 12 });
   const part = text.filter((s) => s !== '' && !/[\u0000-\u001f\u007f]/.test(s));
   const optional = fc.option(text, { nil: undefined });

@@ -15,7 +15,7 @@ const line = (seq: number, more = '') =>
   `{"seq":${seq},"type":"AssetObservation","asset_key":["warehouse","orders"],"description":"${more}","crc":"00000000"}`;
 const seqsOf = (lines: readonly { readonly seq: number }[]) => lines.map(({ seq }) => seq);
 
-test('the members of an object are JSON texts, in order, also repeated ones', () => {
+test('the members of an object are returned as JSON texts, in order, with repeated ones', () => {
   const members = membersOf('{"a":1.0,"b\\"c":{"d":[1e400,"}"],"a":null},"a":"x\\\\","e":-0,"f":[]}');
   assert.deepEqual(
     members.map(({ name, value }) => [name, value]),
@@ -30,7 +30,7 @@ test('the members of an object are JSON texts, in order, also repeated ones', ()
   assert.deepEqual(membersOf('{}'), []);
 });
 
-test('any JSON is indented like by JSON.stringify, with its own tokens', () => {
+test('any JSON is indented as by JSON.stringify, with its tokens unchanged', () => {
   fc.assert(
     fc.property(fc.json({ maxDepth: 6 }), (text) => {
       const value = JSON.parse(text);
@@ -45,7 +45,7 @@ test('any JSON is indented like by JSON.stringify, with its own tokens', () => {
   );
 });
 
-test('a stream has the same messages wherever it is cut', () => {
+test('a stream is parsed into the same messages wherever it is cut', () => {
   const text = `retry: 4550\n\nid: 1\nevent: AssetObservation\ndata: ${line(1)}\n\n: still here\n\nevent: gap\ndata: {"first":1,\ndata: "last":3}\n\ndata: open`;
   const expected = [
     { event: 'AssetObservation', data: line(1) },
@@ -58,7 +58,7 @@ test('a stream has the same messages wherever it is cut', () => {
   }
 });
 
-test('the events that the page holds are bounded by their number and by their size [http-page-1]', () => {
+test('the events in the memory of the page are bounded by number and by size [http-page-1]', () => {
   const store = new EventStore();
   for (let seq = 1; seq <= 3 * pageLimits.linesMax; seq += 500) {
     store.add(Array.from({ length: 500 }, (_, index) => line(seq + index)));
@@ -75,7 +75,7 @@ test('the events that the page holds are bounded by their number and by their si
   assert.equal(store.lines.length, store.matching.length);
 });
 
-test('each event is stored once and in order, and a search covers what was reported', () => {
+test('each event is kept once and in order, and a search covers the reported values', () => {
   const store = new EventStore();
   store.search('HOUSE/orders');
   assert.equal(store.add([line(5), line(6, 'a.b')]), 2);
@@ -91,7 +91,7 @@ test('each event is stored once and in order, and a search covers what was repor
   assert.deepEqual(store.matching, store.lines);
 });
 
-test('a text that the page shows of a line finds the line', () => {
+test('a text copied from the page finds its line', () => {
   const store = new EventStore();
   const sent =
     '{"seq":1,"id":"id1","time":"2025-01-01T00:00:00.000Z","type":"AssetObservation","asset_key":["a","b/c","d\u202e \\"e\\""],' +
@@ -121,7 +121,7 @@ test('a text that the page shows of a line finds the line', () => {
   }
 });
 
-test('a search stores the older events that the service found, and is bounded', () => {
+test('a search keeps the older events that the service finds, within a limit', () => {
   const store = new EventStore();
   const lines = (from: number, to: number, more = '') =>
     Array.from({ length: to - from }, (_, index) => line(from + index, more));
@@ -142,7 +142,7 @@ test('a search stores the older events that the service found, and is bounded', 
   assert.deepEqual([store.matching.length, store.lowestSeq], [1_002, 50_000]);
 });
 
-test('an address is read back from its hash, and an unknown view becomes the events', () => {
+test('an address is restored from its hash, and an unknown view shows the events', () => {
   const text = fc.string({ unit: character }).map((one) => one.toWellFormed());
   const filters = fc.record({ text, key_prefix: text, partition: text, open: text });
   fc.assert(
@@ -154,7 +154,7 @@ test('an address is read back from its hash, and an unknown view becomes the eve
   for (const hash of ['', '#', '#nothing', '#__proto__?x']) assert.deepEqual(readAddress(hash), addressOf('events'));
 });
 
-test('an age is in the largest unit that counts at least two', () => {
+test('an age is shown in the largest unit with a value of at least two', () => {
   const now = Date.parse('2026-11-20T15:00:00Z');
   const ages = [0, 119, 120, 7_199, 7_200, 172_799, 172_800, -1, -7_200].map((seconds) =>
     ageOf(new Date(now - seconds * 1_000).toISOString(), now),

@@ -138,7 +138,7 @@ test('a query is read like a form, with the different values of a repeated name'
   }
 });
 
-test('the quote of a client in an error is on one line, without control characters', () => {
+test('text of a client in an error is on one line, without control characters', () => {
   const nasty = '\u007f\u0085\u009b\u2028\u2029\u202e\u2066\ud800';
   const escapes = '\\u007f\\u0085\\u009b\\u2028\\u2029\\u202e\\u2066\\ud800';
   assert.equal(shown(nasty), `"${escapes}"`);

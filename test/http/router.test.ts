@@ -30,7 +30,7 @@ test('a route is found with the raw text after its slash', () => {
   }
 });
 
-test('the name of a deployment precedes only the paths that need a journal', () => {
+test('only paths that need a journal begin with the name of a deployment', () => {
   for (const path of ['', '/some/path']) {
     const prefix = { path, namesDeployment: true };
     const keyOf = (method: string, target: string) => {

@@ -34,7 +34,7 @@ const refusal = {
   problem: 'passed is missing',
 };
 
-test('a refusal is a line with its path, its status and its reason', () => {
+test('a refusal is one log line with its path, its status and its reason', () => {
   const { lines, activity } = open();
   activity.refused(refusal);
   const { time, ...line } = JSON.parse(lines[0] ?? '');
@@ -52,7 +52,7 @@ test('a refusal is a line with its path, its status and its reason', () => {
   assert.deepEqual(warnings.lines, []);
 });
 
-test('a 403 is one line, and the first 403 of each kind is a warning beyond the rate limit [activity-1]', () => {
+test('a 403 is one line, and the first one of each kind is a warning beyond the rate limit [activity-1]', () => {
   const foreign = { ...refusal, status: 403, problem: 'the page is foreign' };
   const { lines, activity } = open({ limits: { refusalLinesMax: 1 } });
   for (const one of [refusal, refusal, foreign, foreign, { ...foreign, problem: 'the host is foreign' }])

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { platformOf } from '../../src/config/platform.ts';
 import { shellWord } from '../../src/telemetry/printable.ts';
 
-test('a word is quoted for the shells of its system, if it needs that', () => {
+test('a word is quoted for the shell of its system if necessary', () => {
   const [linux, windows] = [platformOf('linux'), platformOf('win32')];
   for (const [word, posix, ofWindows] of [
     ['/srv/data', '/srv/data', '/srv/data'],

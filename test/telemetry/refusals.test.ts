@@ -17,7 +17,7 @@ function open(seenMax: number): Refusals {
   return new Refusals({ addressOf: (peer) => peer, nowMs: () => 0, seenMax, limits });
 }
 
-test('the last requests are kept as their clients saw them, only for an embedding test', async () => {
+test('the last refused requests are kept as their clients saw them only in an embedded service', async () => {
   const refusals = open(2);
   for (const id of ['1', '2', '3']) refusals.add({ ...refusal, id });
   const time = new Date(0).toISOString();

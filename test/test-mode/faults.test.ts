@@ -76,7 +76,7 @@ test('the same seed and the same reports give the same run, and another seed giv
   assert.notEqual(runOf(7), runOf(8));
 });
 
-test('a fault is met about as often as its probability, never with 0 and always with 1', () => {
+test('a fault is met about as often as its probability, never at 0 and always at 1', () => {
   for (const [probability, least, most] of [
     [0, 0, 0],
     [0.1, 850, 1150],
@@ -130,7 +130,7 @@ test('a batch meets a fault without conditions, or a fault that one of its items
   assert.deepEqual(Object.keys(faults.show().faults[0]?.nearest?.differs ?? {}).length, 1);
 });
 
-test('the nearest report that did not match, the latest of several, is shown with the members that differ', () => {
+test('a fault shows the nearest report that did not match, with the members that differ', () => {
   const faults = faultsOf(fault({ type: 'check', asset_key: ['orders'], partition: 'p' }, { status: 503 }));
   const nearest = () => faults.show().faults[0]?.nearest;
   assert.equal(nearest(), undefined);
@@ -147,7 +147,7 @@ test('the nearest report that did not match, the latest of several, is shown wit
   assert.deepEqual(nearest(), { path: '/4', differs: { partition: 'q' } });
 });
 
-test('only a fault that compares nothing but the type drops a request before its body is read', () => {
+test('only a fault without other conditions than the type drops a request before its body is read', () => {
   const dropped = { drop: 'request' };
   const check = 'AssetCheckEvaluation';
   assert.equal(faultsOf(fault({}, { status: 503 })).meetHead(check), 0, 'the first needs the body');
@@ -171,7 +171,7 @@ test('only a fault that compares nothing but the type drops a request before its
   );
 });
 
-test('invalid faults leave the old faults, and another fault can be added', () => {
+test('invalid faults change nothing, and another fault can be added', () => {
   const faults = faultsOf(fault({}, { status: 503 }, { times: 1 }));
   assert.throws(() => faults.set({ faults: [fault({}, { stauts: 1 })] }), FaultsError);
   assert.throws(() => faults.add(fault({}, { stauts: 1 })), /^Error: fault\.then\.stauts is unknown/);

@@ -31,7 +31,7 @@ function open(delayedRepliesMax: number = limits.delayedRepliesMax) {
   return { log, testMode, report };
 }
 
-test('replies beyond the cap are not held back, and a reset sends all waiting replies', async () => {
+test('replies beyond the cap are sent at once, and a reset sends all waiting ones', async () => {
   const { log, testMode, report } = open(2);
   testMode.faults.add(fault({}, { delay_ms: 60_000 }));
   const sent: number[] = [];
@@ -44,7 +44,7 @@ test('replies beyond the cap are not held back, and a reset sends all waiting re
   assert.deepEqual(sent, [3, 1, 2]);
 });
 
-test('a report has one turn at a fault that the head of its request can decide', () => {
+test('a report that a fault decides by its head counts once', () => {
   const { testMode, report } = open();
   testMode.faults.add(fault({}, { drop: 'request' }, { after: 1, times: 1 }));
   const kinds: string[] = [];

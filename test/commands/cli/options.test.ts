@@ -26,7 +26,7 @@ function problemsOf({ command }: Row, args: readonly string[], env: Record<strin
   return read.kind === 'invalid' ? read.problems : [];
 }
 
-test('each option of each command with one value is refused when it is given twice, also with the same value', async () => {
+test('each option with one value is refused when it is given twice, also with the same value', async () => {
   const single = rows.filter(({ option }) => option.argument !== '' && !option.repeated);
   assert.ok(single.length > 100, `${single.length}`);
   for (const { command, flag, option } of single) {
@@ -52,7 +52,7 @@ test('a list and a switch may be repeated, and a flag beside its variable is no 
   }
 });
 
-test('of a switch that is given as true and as false none is lost, and a repetition shows no password', () => {
+test('a switch given as true and as false is refused, and the error for a repetition masks a password', () => {
   const problem = (command: string, ...args: string[]) => problemsOf({ command } as Row, args);
   assert.deepEqual(problem('events', '--passed', '--passed=false', '--passed=true'), [
     '--passed is given twice, as "true" and as "false"; give it once',
@@ -100,7 +100,7 @@ test('a control character in a value, or quotes around it, is refused in each fl
   }
 });
 
-test('what a report says and a search looks for may have line ends and quotes, and quotes inside are no pair', () => {
+test('texts of a report or a search may have line ends and quotes; other values may have quotes that enclose nothing', () => {
   for (const row of rows.filter(({ option }) => option.anyText)) {
     for (const value of row.name === 'metadata'
       ? ['a="b"', '"=\r\n"']

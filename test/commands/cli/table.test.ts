@@ -32,7 +32,7 @@ test('a column widens for a later page and stays wide, never beyond the terminal
   assert.ok(long.indexOf('y') < 50, 'the last column keeps its share');
 });
 
-test('below 80 columns each value that is not empty has its own line, and at most three lines', () => {
+test('below 80 columns each value that is not empty is on a line of its own, and takes at most three', () => {
   const table = new Table(COLUMNS, 40);
   assert.equal(table.print([['1', '', 'b']]), 'n     1\nrest  b\n');
   assert.equal(table.print([['2', '日本', '']]), '\nn     2\nname  日本\n');
@@ -40,14 +40,14 @@ test('below 80 columns each value that is not empty has its own line, and at mos
   assert.equal(long, `\nn     3\nname  ${'x'.repeat(119)}…\n`);
 });
 
-test('on a terminal that is too narrow for the columns that are not cut, each value has its own line', () => {
+test('a terminal too narrow for the columns that are never cut shows each value on its own line', () => {
   const columns = [{ title: 'name' }, { title: 'time', whole: 40 }, { title: 'id', whole: 36 }];
   const print = (width: number) => new Table(columns, width).print([['roof-17', 'now', 'x'.repeat(36)]]);
   assert.equal(print(85), `name  roof-17\ntime  now\nid    ${'x'.repeat(36)}\n`);
   assert.ok(print(86).endsWith(`  ${'x'.repeat(36)}\n`), print(86));
 });
 
-test('the end of a too long key is shown', () => {
+test('a key that is too long is cut at its beginning', () => {
   const table = new Table([{ title: 'key', shownPart: 'end' }, { title: 'rest' }], 80);
   const [, line] = table.print([[`warehouse/${'x'.repeat(90)}/orders`, 'y'.repeat(30)]]).split('\n');
   assert.match(line ?? '', /^…x+\/orders {2}y{30}$/);

@@ -40,7 +40,7 @@ async function sortPages(
 /** Days of 4,000 events, neither ascending nor descending. */
 const mixed = Array.from({ length: 4_000 }, (_, index) => 1 + ((index * 1_237) % 4_000));
 
-test('events beyond the memory are refused with what to do, and events outside the range use no memory [by-event-time-1]', async () => {
+test('events that exceed the memory are refused with advice, and those outside the range take none [by-event-time-1]', async () => {
   const page = pageOf(mixed);
   const bytesMax = 1024 * 1024;
   await assert.rejects(
@@ -54,7 +54,7 @@ test('events beyond the memory are refused with what to do, and events outside t
   assert.deepEqual([few.length, few[0]?.event.event_time], [201, '3800-01-01T00:00:00Z']);
 });
 
-test('the last of many events are found in the memory of twice as many, byte for byte', async () => {
+test('the last of many events are sorted in memory for a part of them, byte for byte', async () => {
   const page = pageOf(mixed);
   const last = await sortPages([page.slice(0, 1_000), page.slice(1_000)], { bytesMax: 1024 * 1024, last: 200 });
   const wanted = page.toSorted((a, b) => (a.event.event_time! < b.event.event_time! ? -1 : 1)).slice(-200);
@@ -65,7 +65,7 @@ test('the last of many events are found in the memory of twice as many, byte for
   await assert.rejects(sortPages([page], { bytesMax: 1024 * 1024, last: 1_000 }), TooManyToSort);
 });
 
-test('all events are yielded in order, and events of the same time in the order of recording', async () => {
+test('events are sorted by event time, and those of the same time in the order of recording', async () => {
   const page = pageOf([...mixed, ...mixed]);
   const found = await sortPages([page], { bytesMax: 64 * 1024 * 1024 });
   const days = found.map(({ event, seq }) => `${event.event_time} ${String(seq).padStart(5, '0')}`);

@@ -98,7 +98,7 @@ test('a command reads little of an endless reply, and ends with 1 and one senten
   }
 });
 
-test('a reply that is not a journal ends the command with 1 and one sentence, and nothing of it is shown', async (t) => {
+test('a reply that is not a journal ends the command with 1 and one sentence, and none of it is shown', async (t) => {
   const key = '"type":"AssetObservation","asset_key"';
   const lines = [
     'nonsense\n',
@@ -172,7 +172,7 @@ test('a reply that is not a journal ends the command with 1 and one sentence, an
   }
 });
 
-test('an older service does not say since when a result is the same, and a later one says more', async (t) => {
+test('replies of an older service with fewer members, and of a later one with more, are accepted', async (t) => {
   const check = `{${LATEST},"check_name":"c","passed":true,"severity":"NOTE","more":[]}`;
   for (const [command, line] of [
     ['assets', `{"asset_key":["a"],"checks":[${check}],"more":1}\n`],
@@ -185,7 +185,7 @@ test('an older service does not say since when a result is the same, and a later
   }
 });
 
-test('a 410 to every request, and a head that never ends, end the command', async (t) => {
+test('a command ends with 1 if every request gets a 410, or if the head of a reply never ends', async (t) => {
   let seq = 0;
   const gone = await serve(t, (request, response) => {
     seq += 1;

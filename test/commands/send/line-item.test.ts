@@ -45,7 +45,7 @@ const events: readonly PlainEvent[] = [undefined, origin].flatMap((one) =>
 );
 const lines = makeLines(events.length, undefined, (seq) => events[seq - 1]!).lines.map((line) => line.subarray(0, -1));
 
-test('a journal line has the event of its parsed report, with its time and its key', () => {
+test('a journal line gives the same event as its parsed report, with its time and its key', () => {
   const readEvent = eventReader(limits);
   const eventOf = (text: string) => readEvent(readItemText(text, limits));
   for (const keepTimes of [false, true]) {
@@ -66,7 +66,7 @@ test('a journal line has the event of its parsed report, with its time and its k
   }
 });
 
-test('a line that a journal did not write is parsed', () => {
+test('a line that no journal wrote is read by the parser', () => {
   const read = itemReader(limits, false);
   const [first] = lines.map(String);
   const crc = /,"crc":"[0-9a-f]{8}"\}$/;

@@ -176,7 +176,7 @@ test('a run starts at a given line, and a signal stops it after the line that is
   assert.deepEqual(complaints, ['stopped before line 3; continue with --from-line 3']);
 });
 
-test('the input is read ahead by one group at most', async () => {
+test('the input is read ahead by one group of lines at most', async () => {
   let read = 0;
   async function* chunks() {
     for (; read < 10_000; read += 1) yield Buffer.from(`${LINE}\n`);

@@ -55,7 +55,7 @@ async function looksEnd(counted: { readonly looks: number }): Promise<void> {
   });
 }
 
-test('no deadline is looked at without a connection, nor for one whose next deadline is far away', async (t) => {
+test('deadlines are not checked without a connection, nor before the next one is near', async (t) => {
   const counted = countLooks(t);
   const { port } = await serve(t, { limits: { ...LIMITS, idleMs: 3_600_000 } });
   await sleep(200);
@@ -74,7 +74,7 @@ test('no deadline is looked at without a connection, nor for one whose next dead
   assert.ok(counted.looks <= idle + 1, 'after the last connection');
 });
 
-test('a connection whose deadlines are not looked at gets 408 for a part of a request, also for a body [deadlines-2]', async (t) => {
+test('a connection whose deadlines are not being checked still gets 408 for a part of a request or of a body [deadlines-2]', async (t) => {
   const counted = countLooks(t);
   const body = post('/report_asset_materialization/a', '{"description":"x"}').slice(0, -3);
   for (const [part, timeouts, error] of [
@@ -94,7 +94,7 @@ test('a connection whose deadlines are not looked at gets 408 for a part of a re
   }
 });
 
-test('a connection that nothing moves ends by its idle timeout, though no deadline was looked at before', async (t) => {
+test('an idle connection ends at its timeout, although its deadline was not checked before', async (t) => {
   const counted = countLooks(t);
   const service = await serve(t, { limits: { ...LIMITS, idleMs: 1_500 } });
   const wires = [await openAnswered(service.port), await openAnswered(service.port)];
@@ -106,7 +106,7 @@ test('a connection that nothing moves ends by its idle timeout, though no deadli
   await eventually('only the connection that asks', async () => (await connectionsOf(service)) === 1);
 });
 
-test('Node checks the timeouts of requests only when it is asked', async (t) => {
+test('Node checks the timeouts of requests only on demand', async (t) => {
   const server = createRawServer({ ...limits, deadlineCheckMs: 5 });
   let checks = 0;
   // Each check reads it.

@@ -39,7 +39,7 @@ async function sendUnread(t: TestContext, port: number, method: string, requests
   wire.send(`${method} /long HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n`.repeat(requests));
 }
 
-test('a client that reads nothing has one reply in memory, and its further GETs stay undecided [exchanges-1]', async (t) => {
+test('a client that reads nothing has one reply in memory, and its further GETs wait [exchanges-1]', async (t) => {
   const { port, decided, unsent } = await start(t, { kind: 'body', status: 200, body: 'x'.repeat(REPLY_BYTES) });
   for (const method of ['GET', 'POST']) {
     const before = decided();
@@ -52,7 +52,7 @@ test('a client that reads nothing has one reply in memory, and its further GETs 
   for (const bytes of unsent()) assert.ok(bytes <= REPLY_BYTES + 1_000, `${bytes} bytes are kept for the client`);
 });
 
-test('clients that do not read a document share its memory', async (t) => {
+test('clients that do not read the same document share its memory', async (t) => {
   const collect = saveMemory();
   const document = Buffer.alloc(REPLY_BYTES, 'x');
   const { port, unsent } = await start(t, { kind: 'document', status: 200, body: document });
@@ -69,7 +69,7 @@ test('clients that do not read a document share its memory', async (t) => {
   });
 });
 
-test('ignored requests need no memory, although Node keeps them [exchanges-3]', async (t) => {
+test('ignored requests take no memory, although Node holds them [exchanges-3]', async (t) => {
   const collect = saveMemory();
   const heapBytes = () => {
     collect();

@@ -152,7 +152,7 @@ function waits(): { pieces: StreamReply['pieces']; readonly waiting: () => numbe
   return { pieces, waiting: () => waiting };
 }
 
-test('at the cap the longest waits end with complete replies and Connection: close, one for each new connection of a burst', async (t) => {
+test('at the cap each new connection ends the longest wait, with a complete reply and Connection: close', async (t) => {
   const { pieces, waiting } = waits();
   const log: string[] = [];
   const { port } = await serve(t, pieces, { deadlineCheckMs: 50 }, (line) => log.push(line));
@@ -183,7 +183,7 @@ test('at the cap the longest waits end with complete replies and Connection: clo
   assert.equal(log.filter((line) => line.includes('the longest wait for events ends early')).length, 1, log.join(''));
 });
 
-test('requests after a wait that ends at the cap are answered, and the last reply has Connection: close', async (t) => {
+test('requests after a wait that ended at the cap are answered, and the last reply has Connection: close', async (t) => {
   const { pieces, waiting } = waits();
   const { port } = await serve(t, pieces, { deadlineCheckMs: 50 });
   const wires = await Promise.all(Array.from({ length: CAP }, () => Wire.open(port)));
@@ -207,7 +207,7 @@ test('requests after a wait that ends at the cap are answered, and the last repl
   for (const wire of wires.slice(CAP)) assert.equal((await wire.reply(true))?.status, 200);
 });
 
-test('repeated waits at the cap end no faster than the idle check runs, and their number is bounded', async (t) => {
+test('repeated waits at the cap end no faster than the idle check runs, and a limited number of them', async (t) => {
   const { pieces, waiting } = waits();
   const { port } = await serve(t, pieces, { deadlineCheckMs: 1_000_000 });
   const wires: Wire[] = [];
