@@ -34,7 +34,7 @@ function repository(t: Scope): { readonly folder: string; readonly commit: (path
   return { folder, commit };
 }
 
-test('each test file runs at night, and each input of a stage is there', () => {
+test('each test file runs at night, and each input of a stage exists', () => {
   const atNight = new Set(stages.filter((stage) => isOf('night', stage)).flatMap((stage) => filesByStage.get(stage)!));
   const all = ['coverage', 'edges', 'engines', 'faults'].flatMap((kind) => testFiles(kind));
   assert.deepEqual(
@@ -68,7 +68,7 @@ test('the workflow for other systems runs scripts that exist, with words that ch
     assert.doesNotMatch(command.replaceAll(/"[^"]*"/g, ''), /['`$;*]|(^|&& )\w+=/, `${name} needs no POSIX shell`);
 });
 
-test('an input is everything that git has under its path, except .ci/green.json', (t) => {
+test('the inputs of a stage are all files that git has under its paths, except .ci/green.json', (t) => {
   const { folder, commit } = repository(t);
   commit('src/a.ts', 'a');
   const first = inputsOf(folder, ['src', 'test']);
@@ -80,7 +80,7 @@ test('an input is everything that git has under its path, except .ci/green.json'
   assert.deepEqual(changedInputs(first, inputsOf(folder, ['src', 'test'])), ['.ci', 'test']);
 });
 
-test('a missing tool is no reason to run a stage, but a tool with another version is', () => {
+test('a tool of another version makes a stage run again, a missing tool does not', () => {
   const then = { src: 'a', nginx: '1.22' };
   assert.deepEqual(changedInputs(then, { src: 'a' }), []);
   assert.deepEqual(changedInputs(then, { src: 'a', nginx: '1.24' }), ['nginx']);

@@ -84,7 +84,7 @@ test('a folder imports only folders to its left', () => {
   assert.deepEqual(wrong, []);
 });
 
-test('a room of forward/ imports only rooms to its left, and of hub/ only the forwarder imports something', () => {
+test('a folder of forward/ imports only folders to its left, and only the forwarder imports hub/', () => {
   const roomOf = (path: string) => path.split('/')[1] ?? '';
   const wrong: string[] = [];
   for (const path of [...sources.keys()].filter((path) => path.startsWith('forward/'))) {
@@ -100,7 +100,7 @@ test('a room of forward/ imports only rooms to its left, and of hub/ only the fo
   assert.deepEqual(wrong, []);
 });
 
-test('a room of the commands imports commands/cli only, and commands/cli no other room', () => {
+test('a folder of commands/ imports only commands/cli, and commands/cli no other one', () => {
   const roomOf = (path: string) => (path.split('/').length > 2 ? path.split('/')[1] : undefined);
   const wrong: string[] = [];
   for (const path of [...sources.keys()].filter((path) => path.startsWith('commands/') && roomOf(path) !== undefined)) {
@@ -111,7 +111,7 @@ test('a room of the commands imports commands/cli only, and commands/cli no othe
   assert.deepEqual(wrong, []);
 });
 
-test('what runs in a browser imports no Node, and sets text only as text', () => {
+test('code for browsers imports no Node, and sets text only as text', () => {
   const files = [...allSources].filter(([path]) => isForBrowsers(path));
   assert.ok(files.length > 5);
   for (const [path, text] of files) {
@@ -127,7 +127,7 @@ test('what runs in a browser imports no Node, and sets text only as text', () =>
   }
 });
 
-test('no file imports itself, however many files lie between', () => {
+test('no file imports itself, also not through other files', () => {
   const done = new Set<string>();
   const visit = (path: string, before: readonly string[]) => {
     assert.ok(!before.includes(path), [...before, path].join(' -> '));
@@ -139,7 +139,7 @@ test('no file imports itself, however many files lie between', () => {
   assert.ok(done.size > 40);
 });
 
-test('a service that only records loads neither senders, nor the test mode, nor other commands', () => {
+test('a service that only records loads no forwarding, no test mode and no other commands', () => {
   const loaded = new Set(['server.ts']);
   for (const path of loaded) for (const imported of loadedWith(path)) loaded.add(imported);
   assert.ok(loaded.has('journal/disk.ts'));
@@ -158,7 +158,7 @@ test('nothing but Node is needed at run time', () => {
   assert.equal(JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).dependencies, undefined);
 });
 
-test('programs in Python are files of their language, and their first line has the version', () => {
+test('programs in Python are separate files, and their first line has the version', () => {
   for (const [path, text] of sources)
     assert.doesNotMatch(text, /^ *(def \w+\(.*|import [\w.]+(, [\w.]+)*|@\w+\.\w+.*)$/m, path);
   const files = Object.entries(readPrinted());
@@ -169,7 +169,7 @@ test('programs in Python are files of their language, and their first line has t
   }
 });
 
-test('the file system, sockets and the clock are reached by few files', () => {
+test('only a few files reach the file system, sockets and the clock', () => {
   const allowed: Readonly<Record<string, readonly string[]>> = {
     'node:fs': [
       'config/descriptors.ts',
@@ -224,7 +224,7 @@ test('the file system, sockets and the clock are reached by few files', () => {
   }
 });
 
-test('one file asks on which system the program runs', () => {
+test('only one file asks for the platform', () => {
   const asking = /process\.platform|import \{[^}]*\bplatform\b[^}]*\} from 'node:os'/;
   const users = [...sources].filter(([, text]) => asking.test(text)).map(([path]) => path);
   assert.deepEqual(users, ['config/platform.ts']);
@@ -234,7 +234,7 @@ test('one file asks on which system the program runs', () => {
 const FOLLOWING =
   /^(open|opendir|stat|readFile|writeFile|appendFile|copyFile|cp|truncate|chmod|chown|utimes|create\w+Stream)(Sync)?$/;
 
-test('of a folder with a journal one file opens the files, and follows no link', () => {
+test('in journal/ one file opens files, and follows no link', () => {
   const used: Record<string, readonly string[]> = {};
   for (const [path, text] of sources) {
     if (!path.startsWith('journal/')) continue;
@@ -257,7 +257,7 @@ test('of a folder with a journal one file opens the files, and follows no link',
   );
 });
 
-test('importing a file has no effect, but for the entry', () => {
+test('importing a file has no effect, except for the entry', () => {
   for (const [path, text] of sources) {
     if (path === 'server.ts') continue;
     const code = text.replace(/^const \w+ = (?:String\.raw)?`[^`]*`;$/gm, ''); // a text may have lines in another language
@@ -272,7 +272,7 @@ test('importing a file has no effect, but for the entry', () => {
   }
 });
 
-test('no class has a static block, which Node 14 could not parse and would not say its version', () => {
+test('no class has a static block, since Node 14 could not parse it to print the version that it needs', () => {
   for (const [path, text] of sources) assert.doesNotMatch(text, /^\s*static \{/m, path);
 });
 
@@ -307,7 +307,7 @@ test('engines cost at most 25,400 bytes of the program with --ack: NATS 10,800 o
   assert.ok(shared > 0 && nats + clickhouse + shared <= 25_400, `${nats + clickhouse + shared} bytes`);
 });
 
-test('limits are handed in by the entries, the commands and the options: no other file takes them by itself', () => {
+test('only entries, commands and options import the limits', () => {
   const taking = [...sources].filter(([, text]) =>
     /^import \{[^}]*(?<!type )\blimits\b[^}]*\} from '[^']*config\/limits/m.test(text),
   );
@@ -354,7 +354,7 @@ function proseOf(source: string): string[] {
   return lines.map((line) => line.replace(/\s+/g, ' ').trim());
 }
 
-test('comments, messages and the titles of tests are written in plain words', () => {
+test('comments, messages and test titles are written in plain words', () => {
   const isLeft = (path: string) => /^(?:src|test)\/(?:forward|reading|journal\/look|simulation)\//.test(path);
   const lists = ['test/readme.test.ts', 'test/support/words.ts'];
   const found = typeScriptFiles(root)
@@ -371,7 +371,7 @@ test('comments, messages and the titles of tests are written in plain words', ()
 /** A name that only code has, such as `readKey`, `Disk.list` or `#file`; a word alone can also be of HTTP or a shell. */
 const CODE_NAME = /[a-z\d][A-Z]|^[A-Z]\w*\.#?[a-z]|^#[a-z]/;
 
-test('a comment names in back-quotes nothing that no file of the source has', () => {
+test('names in back-quotes in comments exist in the source', () => {
   const codes = [...allSources.values()].map((text) => text.replace(COMMENT, ''));
   const known = new Set(codes.flatMap((code) => code.match(/[\w$]+/g) ?? []));
   const unknown = [...allSources].flatMap(([path, text]) => {

@@ -49,7 +49,7 @@ test('no two mutants have the same promise, and each id of a test is used', () =
   );
 });
 
-test('a mutant is read from its paragraph, and a paragraph in another form is refused', () => {
+test('a mutant is read from its paragraph, and another form is refused', () => {
   const id = 'journal-1';
   const place = `journal/append.ts Journal.#append [${id}]`;
   const text = `# Mutants of the journal.\n\nfirst\n${place}\n-a\n-\n-  b\n+c\n\n\nsecond\nevent/json.ts [json-2]\n-d\n`;

@@ -57,7 +57,7 @@ function missing(): string | false {
   return false;
 }
 
-test('the examples print what they say', { skip: missing(), timeout: 300_000, concurrency: 4 }, async (t) => {
+test('each example prints what its page says', { skip: missing(), timeout: 300_000, concurrency: 4 }, async (t) => {
   const running: Promise<void>[] = [];
   let count = 0;
   for (const [path, text] of pages) {
@@ -220,7 +220,7 @@ test('the pages are written in plain terms', () => {
   assert.deepEqual(found, []);
 });
 
-test('the limits that the pages name are those of the source', () => {
+test('the limits on the pages are those of the source', () => {
   const [KIB, MIB] = [1024, 1024 * 1024];
   const { headBytesMax, headersMax, headersMs, requestMs, bodyBytesMax, discardBytesMax, discardMs } = limits;
   const { drainMs, lastSyncMs, lastCallMs } = limits;
@@ -259,7 +259,7 @@ test('the limits that the pages name are those of the source', () => {
   assert.notDeepEqual(limitsFor(511 * MIB), limits);
 });
 
-test('the lines that it shows are lines by their schema', () => {
+test('the lines on the front page are valid by the schema', () => {
   const isLine = new Ajv2020().compile(eventSchema());
   const lines = textOf(FRONT).match(/^\{"seq":.*\}$/gm) ?? [];
   assert.equal(lines.length, 3);
@@ -276,7 +276,7 @@ test('a journal of a later version, whose lines have more members, verifies, lis
   assert.deepEqual(service.events()[0]?.['later'], [1]);
 });
 
-test('the table of findings is that of the source', () => {
+test('the table of findings is the one of the source', () => {
   const kindsOf = new Map<string, string[]>();
   for (const [kind, { why, ...columns }] of Object.entries(decisions)) {
     const cells = Object.values(columns).join(' | ');
@@ -288,7 +288,7 @@ test('the table of findings is that of the source', () => {
   }
 });
 
-test('the deployments file that it shows is taken', () => {
+test('the deployments file on the page is valid', () => {
   const [file = ''] = [...page('secure').matchAll(/^```json\n(\{\n.*?)^```$/gms)].map(([, text = '']) => text);
   const read = readDeployments(file);
   assert.deepEqual(read.kind === 'invalid' ? read.problems : [...read.value.tokensOf.keys()], ['prod']);
@@ -320,7 +320,7 @@ test('the architecture has a row for each folder, and every file that it names i
   );
 });
 
-test('every file of the source begins with what it holds, before or after its imports', () => {
+test('every file of the source begins with a comment on its content', () => {
   const withoutHead = [...sources].filter(([, text]) => {
     const own = text.replace(/^\/\/\/.*\n/, '');
     return !own
@@ -334,7 +334,7 @@ test('every file of the source begins with what it holds, before or after its im
   );
 });
 
-test('what the architecture says is in a file is there', () => {
+test('each name that the architecture places in a file is in that file', () => {
   const named = [...textOf(ARCHITECTURE).matchAll(/`(\w+)` in `([\w/-]+\.ts)`/g)];
   assert.ok(named.length >= 5);
   for (const [words, name = '', path = ''] of named)
@@ -357,7 +357,7 @@ test('every promise names a test, and every test that it names is there', () => 
   );
 });
 
-test('every file of the tests that a page names is there', () => {
+test('every test file that a page names exists', () => {
   const named = [...pages.values()].flatMap((text) => text.match(/\btest\/[\w/.-]+\.(?:ts|go|sh)\b/g) ?? []);
   assert.ok(named.length > 10);
   assert.deepEqual(
@@ -366,7 +366,7 @@ test('every file of the tests that a page names is there', () => {
   );
 });
 
-test('the order of imports is the one that is enforced', () => {
+test('the order of imports on the page is the one that is enforced', () => {
   const house = readFileSync(join(root, 'test/house.test.ts'), 'utf8');
   for (const [name, form] of [
     ['order', /^event < .* < server\.ts/],

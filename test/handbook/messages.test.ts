@@ -417,7 +417,7 @@ test('each message of the program is on the page of messages, or is excused with
   assert.equal(missing.length, 0, `messages without a row; ${remedy}:\n${list}`);
 });
 
-test('each message on the page of messages is one of the program', () => {
+test('each message on the page of messages is in the program', () => {
   const all = [...sources.values()].flatMap((source) => literalsIn(source).map(({ text }) => plain(text)));
   const examples = families.map(({ span }) => span);
   const stale = spans.filter((span) => !examples.includes(span) && !all.some((text) => text.includes(span)));

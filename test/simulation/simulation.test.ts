@@ -38,7 +38,7 @@ test('the same seed gives the same life, in which every promise is kept', async 
   );
 });
 
-test('a source that is broken on purpose breaks a promise, and so does the replay that is printed', async (t) => {
+test('a source that is broken on purpose breaks a promise, and the printed replay breaks it too', async (t) => {
   const bundle = join(newFolder(t), 'simulation.mjs');
   const mutant = allMutants().find(({ breaks }) => breaks === 'an event is acknowledged before the sync');
   await bundleSimulation(bundle, mutant);
@@ -62,7 +62,7 @@ test('a source that is broken on purpose breaks a promise, and so does the repla
   assert.equal(promiseOf(again.outcome!), promiseOf(outcome!));
 });
 
-test('each saved life has its defect as a mutant, and is idle without what it has to meet', () => {
+test('each saved life has its defect as a mutant, and is idle if it meets nothing that it is about', () => {
   const promises = new Set(allMutants().map(({ breaks }) => breaks));
   for (const { defect, mutant, reaches } of savedLives()) {
     assert.ok(promises.has(mutant), mutant);
@@ -71,7 +71,7 @@ test('each saved life has its defect as a mutant, and is idle without what it ha
   }
 });
 
-test('three lives in a row have every fault in their plans, also with one that has none of the disk or the network', () => {
+test('three lives in a row plan every fault, although one of them plans none of the disk or the network', () => {
   const names = {
     machines: ['d0'],
     mayBeCopied: ['d0'],
@@ -90,7 +90,7 @@ test('three lives in a row have every fault in their plans, also with one that h
   }
 });
 
-test('half of the lives have all ends of processes, the others fewer, and none has one after 80,000 steps', () => {
+test('half of the lives have all ends of processes, the others fewer, and none after 80,000 steps', () => {
   const shares = Array.from({ length: 200 }, (_, seed) => {
     const happens = endsOf(new Chance(seed));
     assert.ok(!happens(1, 'crash', 80_001) && happens(1, 'disk full', 80_001));
@@ -101,7 +101,7 @@ test('half of the lives have all ends of processes, the others fewer, and none h
   assert.ok(all.length > 80 && all.length < 130 && few.length > 30, `${shares}`);
 });
 
-test('of the requests on a link some are struck in each way, and no strike at a plain upstream denies what it has delivered', () => {
+test('some requests on a link are struck in each way, and no strike denies a delivery to a plain destination', () => {
   const world = new World(1);
   const targets = {
     world,

@@ -37,7 +37,7 @@ function requestOf(seq: number): Delivered {
   return { method: 'POST', target: '/report_asset_observation/', headers: [], body } as Partial<Delivered> as Delivered;
 }
 
-test('events that are in no file are missed, also between two files', async () => {
+test('the oracle finds that events are in no file, also between two files', async () => {
   const { oracle, journal, disk } = await newWatched();
   await disk.remove(segmentName(3));
   await disk.syncFolder();
@@ -45,7 +45,7 @@ test('events that are in no file are missed, also between two files', async () =
   assert.equal(oracle.broken, 'd0: events 3 to 4 are in no file');
 });
 
-test('an event that vanished from an upstream is missed, also after its cursor has passed it', async () => {
+test('the oracle finds that an event vanished from a destination, also behind the cursor', async () => {
   const { oracle, journal, received, ids } = await newWatched();
   oracle.checkAcknowledged(journal);
   received.delete(ids[3]!);
@@ -53,7 +53,7 @@ test('an event that vanished from an upstream is missed, also after its cursor h
   assert.equal(oracle.broken, undefined);
 });
 
-test('an upstream has no event that no journal has', async () => {
+test('the oracle finds an event at a destination that no journal has', async () => {
   const { oracle, journal, received } = await newWatched();
   received.set('x', { request: requestOf(7), count: 1 });
   oracle.look(journal);
@@ -61,7 +61,7 @@ test('an upstream has no event that no journal has', async () => {
   assert.equal(oracle.broken, 'upstream has x, which no journal has');
 });
 
-test('events that a hub lacks are named by their device', async () => {
+test('the oracle names the device of events that a hub lacks', async () => {
   const { oracle, journal, disk } = await newWatched();
   disk.put('.journal-id', Buffer.from(`${SOURCE}\n`));
   oracle.look(journal);

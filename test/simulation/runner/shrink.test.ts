@@ -36,11 +36,11 @@ test('a broken promise is shrunk to the steps, faults and clients that it needs'
   assert.equal(optionsOf(smallest).join(' '), '--seed 7 --steps 1150 --only 3,8 --clients two');
 });
 
-test('a life that needs no fault is printed so that a shell keeps that', () => {
+test('a life that needs no fault is printed with an empty list that a shell keeps', () => {
   assert.equal(optionsOf({ seed: 7, steps: 9, only: [] }).join(' '), '--seed 7 --steps 9 --only=');
 });
 
-test('a life that breaks another promise is no smaller one', async () => {
+test('a life that breaks another promise is not taken for a smaller one', async () => {
   const other: Live = async (replay, msMax) => {
     const lived = await live(replay, msMax);
     const { only = PLANNED } = replay;
@@ -50,7 +50,7 @@ test('a life that breaks another promise is no smaller one', async () => {
   assert.deepEqual(smallest, { seed: 7, steps: 1_150, clients: ['two'] });
 });
 
-test('what is left has been seen to break the promise, else the life is given as it was found', async () => {
+test('a shrunk life has been seen to break the promise, and otherwise the original life is returned', async () => {
   // It breaks only with steps to spare, which no candidate shows.
   const late: Live = async (replay, msMax) => (replay.steps === 1_150 ? WHOLE : live(replay, msMax));
   assert.equal(await shrink(found, broke(1_000, LOST).outcome!, late, 60_000), found);
@@ -71,13 +71,13 @@ test('a long life is cut to its end, if that breaks the same promise', async () 
   assert.deepEqual([lived[0]!.fromMs, lived[0]!.steps], [8_000, 16_000], 'before its last fault');
 });
 
-test('the same promise is known by its sentence without numbers', () => {
+test('two broken promises are the same if their sentences differ only in numbers', () => {
   const [one, other] = ['event 17 of d0 was 0f3a-77 and is 1b', 'event 4 of d1 was 9-c2 and is 22'];
   assert.equal(promiseOf({ broken: one }), promiseOf({ broken: other }));
   assert.notEqual(promiseOf({ broken: LOST }), promiseOf({ broken: 'event 17 of hub is lost' }));
 });
 
-test('a state or a fault that no life has met is missing, unless it need not be met', () => {
+test('a state or a fault that no life has met is missing, unless it is excused', () => {
   const total = new Total();
   total.add(undefined);
   total.add({ faults: { crash: 2 }, states: { 'journal open': 1 } });
