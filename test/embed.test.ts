@@ -600,7 +600,7 @@ function fault(effect: FaultEffect, more: Omit<Fault, 'then'> = {}): Fault {
   return { ...more, then: effect };
 }
 
-test('a service for tests fails according to its faults, counts them, and is empty after a reset', async (t) => {
+test('a service in test mode fails according to its faults, counts them, and is empty after a reset', async (t) => {
   const service = await start(t, { test: true });
   const refusedTwice = service.fail(fault({ status: 503, retry_after: 1 }, { match: { type: 'check' }, times: 2 }));
   const lost = service.fail(fault({ drop: 'reply' }, { match: { asset_key: ['a', 'b'], partition: null }, after: 1 }));
@@ -673,7 +673,7 @@ test('faults are added one or several at a time, and an empty array removes all'
   assert.equal(await report(service, 'observation/a'), 200);
 });
 
-test('an invalid fault is refused at once, and every fault by a service that is not for tests', async (t) => {
+test('an invalid fault is refused at once, and so is every fault without test mode', async (t) => {
   const service = await start(t, { test: true });
   const refused = (text: string, problem: RegExp) =>
     assert.throws(() => service.fail(JSON.parse(text) as Fault), problem);

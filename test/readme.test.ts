@@ -101,7 +101,7 @@ function shellWords(line: string): string[] {
   return (words.match(/(?:'[^']*'|"[^"]*"|[^\s'"])+/g) ?? []).map((word) => word.replaceAll(/['"]/g, ''));
 }
 
-test('each command line of the pages and of the help is read as it is meant', () => {
+test('each command line on the pages and in the help is valid', () => {
   const helps = Object.values(commands).map(({ notes }) => notes.flat().join('\n'));
   let count = 0;
   for (const text of [...pages.values(), ...helps]) {
@@ -259,7 +259,7 @@ test('the limits on the pages are those of the source', () => {
   assert.notDeepEqual(limitsFor(511 * MIB), limits);
 });
 
-test('the lines on the front page are valid by the schema', () => {
+test('the lines on the front page are valid against the schema', () => {
   const isLine = new Ajv2020().compile(eventSchema());
   const lines = textOf(FRONT).match(/^\{"seq":.*\}$/gm) ?? [];
   assert.equal(lines.length, 3);

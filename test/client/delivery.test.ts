@@ -198,7 +198,7 @@ test('Retry-After is honoured, in seconds and as a date', async (t) => {
   }
 });
 
-test('retries end with their time, or at once if Retry-After is longer', async () => {
+test('retries end when their time is over, or at once if Retry-After exceeds it', async () => {
   const never = await deliverWith([answer(503), GOOD], 9, 0);
   assert.deepEqual([never.found.kind, never.attempts], ['unavailable', 1]);
   const tooLong = await deliverWith([answer(429, '{"error":"slow down"}', { 'retry-after': '120' }), GOOD], 9, 60_000);

@@ -225,7 +225,7 @@ test('sizes are bytes or whole numbers with an exact unit', () => {
   }
 });
 
-test('without its own limit a file is closed at a quarter of the retained bytes, at most 64 MiB', () => {
+test('without its own limit a segment is closed at a quarter of the retained bytes, at most 64 MiB', () => {
   const closedAt = (...args: string[]) => segmentBytesOf(config(args));
   assert.equal(closedAt(), 67_108_864);
   assert.equal(closedAt('--retain-bytes=1GiB', '--keep-free=1GB'), 67_108_864);

@@ -15,7 +15,7 @@ import { eventually, HANG_MS } from '../support/tools.ts';
 const TICK_EVENTS = 20;
 
 for (const { name, python, skip } of versions) {
-  test(`${name}: each event is there once after restarts, and after a kill at most those of one tick twice`, {
+  test(`${name}: each event is stored once after restarts, and after a kill only those of one tick can be there twice`, {
     skip,
   }, async (t) => {
     const home = newFolder(t);

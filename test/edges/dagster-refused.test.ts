@@ -14,7 +14,7 @@ import { missing } from '../support/tools.ts';
 const [{ python = '', skip = false } = {}] = versions;
 const reason = 'the reference has no dagster-postgres';
 
-test('events that Dagster with PostgreSQL refuses are skipped, each with an alarm, and the others are there', {
+test('events that Dagster with PostgreSQL refuses are skipped, each with an alarm, and the others are stored', {
   skip: skip || withoutPostgres || missing(reason, python, ['-c', 'import dagster_postgres']),
 }, async (t) => {
   const home = newFolder(t);

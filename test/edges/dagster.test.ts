@@ -179,7 +179,7 @@ for (const { name, python, skip, hasCheckPartitions } of versions) {
     });
 
     await all.test(
-      'an event that cannot be converted is skipped with an alarm, and those after it arrive',
+      'an event that cannot be converted is skipped with an alarm, and later events are stored',
       async (t) => {
         for (const [name, value] of [
           ['event_time', '2026-11-20T23:59:61Z'],

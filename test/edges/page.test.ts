@@ -515,7 +515,7 @@ test('each time is shown with its age, which grows', options, async (t) => {
 });
 
 test(
-  'the page of a service for tests shows its faults and how often each was met, and resets it',
+  'in test mode the page shows the faults and how often each was met, and resets the service',
   options,
   async (t) => {
     const service = await startService(t, { args: ['--test'] });
@@ -645,7 +645,7 @@ test('names from clients are text, and do not reorder the text around them [edge
   }
 });
 
-test('different keys look different, and a search for the shown text of a key finds it', options, async (t) => {
+test('different keys look different, and a search for a key as shown finds it', options, async (t) => {
   const service = await startService(t);
   const keys = [
     ['a', 'b'],

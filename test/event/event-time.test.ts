@@ -23,7 +23,7 @@ function byDate(year: number, rest: readonly number[], fraction: string, offsetM
   return date.toISOString().replace('.000Z', `${fraction}Z`);
 }
 
-test('the UTC of a time agrees with Date, and its digits are as sent', () => {
+test('a time in UTC agrees with Date, and keeps the digits that were sent', () => {
   const number = (min: number, max: number) => fc.integer({ min, max });
   const year = fc.oneof(number(0, 9999), fc.constantFrom(0, 1, 99, 100, 400, 1900, 2000, 2024, 2026, 9999));
   const day = fc.oneof(number(1, 31), fc.constantFrom(1, 28, 29, 30, 31));
@@ -100,7 +100,7 @@ test('any other text is refused with advice', () => {
   }
 });
 
-test('times sort by their key like by their nanoseconds', () => {
+test('the keys of times sort like their nanoseconds', () => {
   const nanoseconds = (utc: string) => {
     const [whole = '', fraction = ''] = utc.slice(0, -1).split('.');
     return BigInt(Date.parse(`${whole}Z`)) * 1_000_000n + BigInt(fraction.padEnd(9, '0'));

@@ -40,7 +40,7 @@ async function startSite(t: TestContext, name: string, toPort: number) {
   return { name, data, port, url: service.url, load, connections: link.connections, restart, settle };
 }
 
-test('kills and cut links: each event is at the hub once and in order, and upstream or a dead letter', async (t) => {
+test('with kills and cut links each event is at the hub once and in order, and at a plain destination or a dead letter', async (t) => {
   const upstream = await startPlainUpstream(t);
   const hub = await startSite(t, 'hub', upstream.port);
   const device = await startSite(t, 'device', hub.port);

@@ -28,7 +28,7 @@ const LIVE = READY.replace('readyz', 'livez');
 const CLIENTS = 8;
 
 for (const kind of ['ext4', 'tmpfs'] as const) {
-  test(`a full ${kind} gets 503 until there is space again, and nothing is lost or torn`, {
+  test(`on a full ${kind} reports get 503 until there is space again, and no event is lost or torn`, {
     skip: withoutMounts,
   }, async (t) => {
     const { mount, service } = await startOn(t, kind);

@@ -154,7 +154,7 @@ test('a follower shows no line of a report that got 503, and none twice, even if
   assert.deepEqual([keysShown(), code, stderr], [['a', 'b', 'c'], 0, '']);
 });
 
-test('a refused write that cannot be cut off ends the service with 5', { skip: withoutStrace }, async (t) => {
+test('a refused write that cannot be truncated ends the service with 5', { skip: withoutStrace }, async (t) => {
   const { service } = await startFaulty(t, ['pwrite64:error=ENOSPC:when=2', 'ftruncate:error=EIO:when=1']);
   assert.equal(await report(service.port, 'a'), 200);
   assertRefused(await ask(service.port, post(`${TARGET}b`)), /^the disk failed/);

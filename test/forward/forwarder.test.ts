@@ -43,7 +43,7 @@ async function startHanging(t: Scope): Promise<{ url: string; requests: () => nu
   return { url: `http://127.0.0.1:${await listenOn(t, server)}`, requests: () => requests };
 }
 
-test('each deployment goes to its own URL, with the token of the destination', async (t) => {
+test('each deployment is forwarded to its own URL, with the token of the destination', async (t) => {
   const folder = newFolder(t);
   const own = { prod: newToken(), eu: newToken() };
   const [prod, eu] = [entryOf('prod', own.prod.token), entryOf('eu', own.eu.token)];

@@ -24,7 +24,7 @@ fetch(url + '/events?after_seq=0', { headers }).then((reply) => reply.text()).th
 });
 `;
 
-test('getting started: each step prints what the page shows, and each event is at Dagster once', {
+test('getting started: each step prints what the page shows, and each event is in Dagster once', {
   skip: noTerminal(),
 }, async (t) => {
   const folder = newFolder(t);

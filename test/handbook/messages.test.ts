@@ -447,7 +447,7 @@ test('each excuse of a message without a row is needed', () => {
   );
 });
 
-test('each folder is searched or named with a reason, and no message has a name of the code that is on no page', () => {
+test('each folder is searched or left out with a reason, and no message has a code name that is on no page', () => {
   const paths = [...sources.keys()];
   assert.deepEqual(
     paths.filter((path) => !startsWithOne(path, [...searched, ...Object.keys(unsearched)])),

@@ -158,7 +158,7 @@ test('a tag can repeat the parameter of its name, but not differ from it', () =>
   }
 });
 
-test('an unknown member is an error that names the meant parameter', () => {
+test('an unknown member is an error that names the parameter that was meant', () => {
   const { error } = refused('{"type":"check","asset_key":"c","chek_name":"n","passed":true}');
   assert.match(error, /item 1: a report of kind check has no "chek_name"; did you mean check_name\?$/);
   assert.match(refused('{"type":"check","check_name":"n","passed":true}').error, /item 1: asset_key is missing/);

@@ -375,7 +375,7 @@ test('a value of the wrong kind is refused with the parameter, the value and adv
   for (const [handler, query, problem] of queries) assert.equal(recorded(handler, { path: 'a', query }), problem);
 });
 
-test('the mistake that is first in the specification’s order is reported', () => {
+test('the mistake that comes first in the order of the specification is reported', () => {
   const everything = { asset_key: 1, passed: 1, check_name: 1, metadata: 1, severity: 1, partition: 1 };
   const good = { asset_key: 'a', passed: true, check_name: 'c', metadata: {}, severity: 'WARN', partition: 'p' };
   const names = Object.keys(good) as (keyof typeof good)[];

@@ -50,7 +50,7 @@ test('a plain request is read as a head', () => {
   });
 });
 
-test('a browser opens a document only if both headers are set', () => {
+test('a request is a navigation only if both Sec-Fetch headers say so, once each', () => {
   const [mode, dest] = ['Sec-Fetch-Mode', 'Sec-Fetch-Dest'];
   const navigates = (...headers: readonly string[]) => headOf({ headers: ['Host', 'localhost', ...headers] }).navigates;
   assert.equal(navigates(mode, 'navigate', dest, 'document'), true);

@@ -214,7 +214,7 @@ test('on Windows a rename and a removal are repeated while another process has t
   await assert.rejects(windows.rename('x', 'z'), withCode('EBUSY'), 'it ends after a while');
 });
 
-test('on Windows the name of a file is free once it is removed, and a start removes the rest', async (t) => {
+test('on Windows a removed file frees its name at once, and a start deletes what is left of it', async (t) => {
   const disk = openDisk(newFolder(t), platformOf('win32'));
   await writeFile(disk, 'x', [Buffer.from('old')]);
   failTimes(t, 'unlink', 'EIO', 1);

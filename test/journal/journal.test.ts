@@ -54,7 +54,7 @@ for (const [kind, makeDisk] of Object.entries(disks)) {
   });
 }
 
-test('nothing is acknowledged before the sync that covers it has returned', async () => {
+test('no event is acknowledged before the sync that covers it has returned', async () => {
   const { disk, report, journal } = await openSimulated();
   const release = hold(disk, 'sync');
   let isAcknowledged = false;

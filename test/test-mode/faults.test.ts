@@ -29,7 +29,7 @@ function run(faults: Faults, count: number, report = observation): string {
   return Array.from({ length: count }, () => faults.meet(report)?.index ?? '-').join('');
 }
 
-test('the first fault that matches wins, and a used-up fault leaves the report to the next', () => {
+test('the first fault that matches wins, and a used-up fault leaves the report to the next one', () => {
   const faults = faultsOf(
     fault({ type: 'check' }, { status: 500 }),
     fault({}, { status: 503 }, { times: 2 }),

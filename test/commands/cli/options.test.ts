@@ -42,7 +42,7 @@ test('each option with one value is refused when it is given twice, also with th
   }
 });
 
-test('a list and a switch may be repeated, and a flag beside its variable is no repetition', () => {
+test('a list and a switch may be repeated, and a flag together with its variable is no repetition', () => {
   for (const row of rows) {
     const { name, flag, option } = row;
     const args = option.argument === '' ? [flag, flag] : option.repeated ? [`${flag}=x`, `${flag}=y`] : [`${flag}=x`];

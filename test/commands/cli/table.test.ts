@@ -5,7 +5,7 @@ import { printable } from '../../../src/telemetry/printable.ts';
 
 const COLUMNS = [{ title: 'n', whole: 3 }, { title: 'name' }, { title: 'rest' }];
 
-test('a text is cut between two characters', () => {
+test('a text is never cut inside of a character', () => {
   const lines = new Table(COLUMNS, 80).print([
     ['1', '日本語'.repeat(20), 'x'],
     ['12345', 'plain', `👍 ${'and more than fits '.repeat(5)}`],

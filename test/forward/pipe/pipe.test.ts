@@ -190,7 +190,7 @@ test('a known hub that answers like another server is stopped, and gets no singl
   assert.deepEqual([opened, hub.recorded], [['hub'], upTo(10)]);
 });
 
-test('a Retry-After is waited for, and SIGHUP ends the wait', async () => {
+test('a Retry-After is honoured, and SIGHUP ends the wait', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 5) });
   const hub = new Model('hub', (what) => (what === 'send' && hub.requests.length < 2 ? 'again' : 'record'));
   hub.afterMs = 60_000;

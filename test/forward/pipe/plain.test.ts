@@ -27,7 +27,7 @@ test('a refused event is in the dead letters with its journal line, and the next
   assert.ok(Math.abs(Date.now() - Date.parse(time)) < 60_000);
 });
 
-test('an event is not passed before its dead letter is written [forwarder-23]', async () => {
+test('the cursor passes an event only after its dead letter is written [forwarder-23]', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 5) });
   const upstream = new Model('api', (_, seq) => (seq === 3 ? 'refused' : 'record'));
   let isWriting = false;
@@ -171,7 +171,7 @@ test('a stop gives a request in flight some time, and then its event is saved as
   assert.deepEqual([cursor.seq, cursor.sending], [2, 3]);
 });
 
-test('after a stop on a disk that takes no dead letter the recorded event is still saved as being sent', async () => {
+test('a stop without space for a dead letter leaves the recorded event saved as being sent', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 6) });
   // Event 3 is given up once event 4 was taken.
   const upstream = new Model('api', (_, seq) => (seq === 3 ? 'in doubt' : 'record'));

@@ -45,7 +45,7 @@ test('a stream is chunked and the connection is kept; with HTTP/1.0 it ends with
   assert.doesNotMatch(wire.text.slice(before), /chunked/);
 });
 
-test('a HEAD gets only the head, and no piece is produced', async (t) => {
+test('a HEAD of a stream gets only the head, and no piece is produced', async (t) => {
   let calls = 0;
   const { port } = await serve(t, () => {
     calls += 1;

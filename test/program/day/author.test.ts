@@ -8,7 +8,7 @@ import { segmentName } from '../../../src/journal/segments.ts';
 import { launch, newFolder, readyUrl, root, run, startService } from '../../support/program.ts';
 import { ask, get, post, Wire } from '../../support/wire.ts';
 
-test('a service for tests fails by its faults, has its page, and ends with its standard input without a trace', async (t) => {
+test('a service in test mode fails by its faults, has its page, and ends with its standard input without a trace', async (t) => {
   const folder = newFolder(t);
   const launched = launch(['serve', '--test', '--port', '0', '--exit-with-stdin'], {
     openInput: true,

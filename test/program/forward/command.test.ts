@@ -356,7 +356,7 @@ test('retry without a service sends nothing, and leaves no file behind', async (
   );
 });
 
-test('skip, from and identity --new change a folder without a service, and end with 4 beside one', async (t) => {
+test('skip, from and identity --new change a folder without a service, and are refused with 4 when one runs', async (t) => {
   const data = await newForwardedFolder(t);
   const before = await readSource(openDisk(data));
   const skipped = await forward(data, 'skip', '--seq', '9');

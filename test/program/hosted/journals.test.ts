@@ -143,7 +143,7 @@ test('beyond `openJournalsMax` the longest unused journal is closed, and its nex
   assert.equal(eventsIn(join(data, 'a')).length, 2);
 });
 
-test('with few file descriptors fewer journals are open at a time, and each report is recorded', async (t) => {
+test('with few file descriptors fewer journals are open at a time, and each report is still recorded', async (t) => {
   const names = Array.from({ length: 60 }, (_, index) => `d${index}`);
   const { args, headerOf } = writeDeployments(t, names);
   const openFilesMax = 120; // a program that is not bundled loads many files at once

@@ -98,7 +98,7 @@ test('on a full disk a batch gets 503 and leaves no line, and is accepted when t
   assert.match(metrics, /^assetlog_request_items_count 2$/m);
 });
 
-test('16 concurrent batches of 10,000 items, repeated, need bounded memory', {
+test('16 concurrent batches of 10,000 items, repeated, take bounded memory', {
   skip: process.platform === 'linux' ? false : 'the memory of a process is read from /proc',
 }, async (t) => {
   const service = await startService(t);

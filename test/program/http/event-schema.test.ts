@@ -10,7 +10,7 @@ import { serve } from '../../support/service.ts';
 
 const isLine = new Ajv2020({ strict: true }).compile(eventSchema());
 
-test('every line of a journal is valid by the schema', async (t) => {
+test('every line of a journal is valid against the schema', async (t) => {
   const service = await serve(t);
   const strange = '\u0000"\\\u2028\u0085\ud83d\ude00é';
   const bodies: readonly (readonly [string, object])[] = [
@@ -27,7 +27,7 @@ test('every line of a journal is valid by the schema', async (t) => {
   for (const line of lines) assert.ok(isLine(JSON.parse(line)), `${line}: ${JSON.stringify(isLine.errors)}`);
 });
 
-test('a line with any mistake is invalid by the schema', async (t) => {
+test('a line with any mistake is invalid against the schema', async (t) => {
   const service = await serve(t);
   const all = { asset_key: ['a', 'b'], partition: 'p', description: 'd', data_version: 'v', metadata: {} };
   const checked = { asset_key: 'a', partition: 'p', check_name: 'c', passed: true, severity: 'WARN', metadata: {} };

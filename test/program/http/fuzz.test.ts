@@ -444,7 +444,7 @@ function eventsOf(folder: string, deployment: string): string[] {
   });
 }
 
-test('only reports are recorded, whatever is sent, and exactly the reports with a 200', async (t) => {
+test('exactly the reports that get a 200 are recorded, whatever is sent', async (t) => {
   const service = await startService(t, { args: ['--log-level', 'error'] });
   const site: Site = {
     tokensOf: undefined,

@@ -106,7 +106,7 @@ test('a folder that a service or another backup uses is refused with 4', async (
   assert.match(stderr, /^assetlog: a service or another backup uses \S+; stop it, or give another folder with --to\n$/);
 });
 
-test('the newest file of a service that does not answer is left out, with 75', async (t) => {
+test('the newest segment of a service that does not answer is left out, and the exit code is 75', async (t) => {
   const folder = newFolder(t);
   const service = await startService(t, { args: ['--segment-bytes', '4096'] });
   const large = post(REPORT, JSON.stringify({ metadata: { filling: 'x'.repeat(3_000) } }));

@@ -70,7 +70,7 @@ test('a command ends with 75 if the service keeps no state of assets', async (t)
   );
 });
 
-test('another user is refused with 5, and what to do', {
+test('a command of another user is refused with 5 and what to do', {
   skip: (process.getuid?.() !== 0 || process.platform !== 'linux') && 'needs root, and setpriv of Linux',
 }, async (t) => {
   const service = await startService(t);

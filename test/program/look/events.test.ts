@@ -47,7 +47,7 @@ function journal(t: TestContext, events = recorded): string {
 
 const seqsIn = (text: string): number[] => jsonIn(text).map(({ seq }) => seq);
 
-test('a pipe gets the lines of the journal, byte for byte; each option chooses among them', async (t) => {
+test('a pipe gets the lines of the journal, byte for byte, and each option filters them', async (t) => {
   const data = journal(t);
   const ids = jsonIn(readFileSync(join(data, FIRST), 'utf8')).map(({ id }) => id);
   const table: readonly (readonly [words: string, number[]])[] = [

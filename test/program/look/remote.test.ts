@@ -236,7 +236,7 @@ test('ASSETLOG_URL is read if there is no journal, and a folder that is given or
   assert.deepEqual([wrong.code, wrong.stderr.slice(0, 46)], [2, 'assetlog: ASSETLOG_URL "localhost:3000" is not']);
 });
 
-test('the help of a command names only options of the command', () => {
+test('the help of a command names only options of that command', () => {
   for (const [name, command] of Object.entries(commands)) {
     const flags = Object.keys(command.options).map(flagOf);
     for (const [, flag = ''] of commandHelp(name, command).matchAll(/--([a-z-]+)/g))

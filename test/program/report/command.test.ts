@@ -146,7 +146,7 @@ test('an invalid report is refused with 2 before anything is sent', async () => 
   }
 });
 
-test('a file on a disk that fails ends with 5: the same call can succeed later', {
+test('a file on a disk that fails ends the command with 5, since the same call can succeed later', {
   skip: process.platform !== 'linux' && 'it needs a file that fails with EIO',
 }, async () => {
   const { code, stderr } = await runHere(['report', '--from', '/proc/self/mem', '--url', 'http://127.0.0.1:1']);
