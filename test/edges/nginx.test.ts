@@ -77,18 +77,21 @@ const foreign = (header: string, value: string) =>
 /** Requests that nginx passes on. The service sends the replies: nginx's own errors are not JSON. */
 const passages = {
   'a body of 1 MiB is recorded': recorded({ path: `${ENDPOINT}large`, body: bodyOf(MIB) }, 'large'),
-  'a body of 1 MiB in chunks': recorded({ path: `${ENDPOINT}chunked`, body: bodyOf(MIB), chunked: true }, 'chunked'),
-  'a body of 1 MiB and a byte': answered(413, TOO_LARGE, { path: `${ENDPOINT}a`, body: bodyOf(MIB + 1) }),
-  'a body of 4 MiB': answered(413, TOO_LARGE, { path: `${ENDPOINT}a`, body: bodyOf(4 * MIB) }),
+  'a body of 1 MiB in chunks is recorded': recorded(
+    { path: `${ENDPOINT}chunked`, body: bodyOf(MIB), chunked: true },
+    'chunked',
+  ),
+  'a body of 1 MiB and a byte gets 413': answered(413, TOO_LARGE, { path: `${ENDPOINT}a`, body: bodyOf(MIB + 1) }),
+  'a body of 4 MiB gets 413': answered(413, TOO_LARGE, { path: `${ENDPOINT}a`, body: bodyOf(4 * MIB) }),
   'an escaped slash in a key arrives as it was sent': recorded({ path: `${ENDPOINT}a%2Fb/c%20d` }, 'a/b', 'c d'),
   'dots in a key arrive as they were sent': recorded({ path: `${ENDPOINT}a/../b/./c` }, 'a', '..', 'b', '.', 'c'),
-  'an empty part of a key': answered(400, /^{"error":/, { path: `${ENDPOINT}a//b` }),
-  'a query of 12 KiB': recorded({ path: `${ENDPOINT}q?description=${'x'.repeat(12 * 1024)}` }, 'q'),
-  'a foreign Host': foreign('Host', 'evil.example'),
-  'a page of another site': foreign('Origin', 'https://evil.example'),
-  'a page of the same name on another port': foreign('Origin', `https://${PUBLIC_NAME}`),
+  'an empty part of a key gets 400': answered(400, /^{"error":/, { path: `${ENDPOINT}a//b` }),
+  'a query of 12 KiB is recorded': recorded({ path: `${ENDPOINT}q?description=${'x'.repeat(12 * 1024)}` }, 'q'),
+  'a foreign Host gets 403': foreign('Host', 'evil.example'),
+  'a page of another site gets 403': foreign('Origin', 'https://evil.example'),
+  'a page of the same name on another port gets 403': foreign('Origin', `https://${PUBLIC_NAME}`),
   '/livez is answered by the service': answered(200, /^{"status":"ok"}$/, { method: 'GET', path: '/livez' }),
-  'an unknown path': answered(404, /^{"error":"nothing is at this path/, { path: '/nowhere' }),
+  'an unknown path gets 404': answered(404, /^{"error":"nothing is at this path/, { path: '/nowhere' }),
 };
 
 test('clients outside cannot read metrics or readiness, however they spell the path', { skip }, async (t) => {

@@ -124,7 +124,7 @@ const cases: Readonly<Record<string, (t: TestContext, python: string) => Promise
     assert.deepEqual(found, [[['warehouse', 'orders'], 'load-17/1']]);
   },
 
-  'whatever becomes of a request or a reply, each item is recorded once, after pauses that grow [edges-python-1]':
+  'each item is recorded once whatever happens to a request or its reply, after growing pauses [edges-python-1]':
     async (t, python) => {
       const service = await startService(t, { args: ['--test'] });
       const effects = [
@@ -152,7 +152,7 @@ const cases: Readonly<Record<string, (t: TestContext, python: string) => Promise
       assert.equal(pauses.length, bounds.length);
     },
 
-  'wrong items have their number in the list of the call, also beyond 100 and if all are wrong': async (t, python) => {
+  'wrong items are returned with their numbers, also beyond 100 and if all are wrong': async (t, python) => {
     const service = await startService(t);
     const { report } = await startClient(t, python, { ASSETLOG_URL: service.url });
     const some = items(600).map((one, index) => (index % 2 === 0 ? one : item('')));
@@ -170,7 +170,7 @@ const cases: Readonly<Record<string, (t: TestContext, python: string) => Promise
     assert.equal(service.events().length, 300);
   },
 
-  'more than a body holds is sent with the keys k, k/1, k/2, and again after any end [edges-python-3]': async (
+  'a list that exceeds a body is sent with the keys k, k/1, k/2, also after any end [edges-python-3]': async (
     t,
     python,
   ) => {
@@ -214,7 +214,7 @@ const cases: Readonly<Record<string, (t: TestContext, python: string) => Promise
     assert.equal(service.events().at(-1)?.['idempotency_key'], 'whole/1');
   },
 
-  'what a neighbour takes in smaller requests only is sent so, with the same keys [edges-python-4]': async (
+  'a list that a proxy accepts only in parts is sent in parts, with the same key [edges-python-4]': async (
     t,
     python,
   ) => {
@@ -233,7 +233,7 @@ const cases: Readonly<Record<string, (t: TestContext, python: string) => Promise
     assert.ok(got.every(({ headers }) => headers['idempotency-key'] === '"a\\"\\\\"'));
   },
 
-  'no proxy leads to this machine, and one does to others [edges-python-5]': async (t, python) => {
+  'a request to this machine uses no proxy, and one to another does [edges-python-5]': async (t, python) => {
     const service = await startService(t);
     const dead = `http://127.0.0.1:${await freePort(t)}`;
     const proxy = await startScripted(t, () => [200, '{"recorded": 1}']);
@@ -264,7 +264,7 @@ const cases: Readonly<Record<string, (t: TestContext, python: string) => Promise
     }
   },
 
-  'what stays refused is raised at once, and no redirect is followed': async (t, python) => {
+  'a final refusal is raised at once, and no redirect is followed': async (t, python) => {
     const other = await startScripted(t, () => [200, '{"recorded": 1}']);
     const challenge = { 'WWW-Authenticate': 'Custom realm="assetlog"', 'Retry-After': '1' };
     const table: readonly (readonly [Scripted, string])[] = [
@@ -294,7 +294,7 @@ const cases: Readonly<Record<string, (t: TestContext, python: string) => Promise
     assert.deepEqual([got.length, other.got.length], [table.length, 0]);
   },
 
-  'a service that is away or silent is tried until the time is over, and not beyond': async (t, python) => {
+  'a service that is away or silent is tried until the time is over, and no longer': async (t, python) => {
     const dead = `http://127.0.0.1:${await freePort(t)}`;
     const { report } = await startClient(t, python, { ASSETLOG_URL: dead });
     const { raised, key = '', text = '', done, status, pauses } = await report(items(2), { retry_for: 20 });
@@ -313,7 +313,7 @@ const cases: Readonly<Record<string, (t: TestContext, python: string) => Promise
     assert.equal((await report(items(1), { url: silent.url, retry_for: 0 })).raised, 'Unavailable');
   },
 
-  'whatever arrives, a call ends, also while a test has frozen the clocks': async (t, python) => {
+  'a call ends whatever arrives, also while a test has frozen the clocks': async (t, python) => {
     const folder = newFolder(t);
     const { certificateFile, keyFile } = makeCertificate(folder);
     const [cert, key] = [certificateFile, keyFile].map((file) => readFileSync(file));
@@ -354,10 +354,7 @@ const cases: Readonly<Record<string, (t: TestContext, python: string) => Promise
     }
   },
 
-  'after a lost reply nothing is sent again to a service without keys, and the report is in doubt': async (
-    t,
-    python,
-  ) => {
+  'after a lost reply a report to a service without keys is in doubt, and not sent again': async (t, python) => {
     const documentWith = (path: string, parameters: object) =>
       JSON.stringify({ paths: { [path]: {} }, components: { parameters } });
     const none = documentWith('/report_asset_batch/', { asset_key: {} });
@@ -414,7 +411,7 @@ const cases: Readonly<Record<string, (t: TestContext, python: string) => Promise
     assert.deepEqual(pauses.map(Math.floor), [20, 0]);
   },
 
-  'a token goes with each request, and none of the caller is replaced': async (t, python) => {
+  'each request has the token, and a token of the caller is not replaced': async (t, python) => {
     const { url, got } = await startScripted(t, () => [200, '{"recorded": 1}']);
     const file = join(newFolder(t), 'token');
     writeFileSync(file, 'secret-1\n');

@@ -48,7 +48,9 @@ test('every row has a unique name, and a reason if it allows several outcomes', 
   }
 });
 
-test('hostile inputs', { concurrency: ROWS_AT_A_TIME }, async (t) => {
+test('each hostile input gets its reply, and only what the table says is recorded', {
+  concurrency: ROWS_AT_A_TIME,
+}, async (t) => {
   const service = await startService(t);
   await runTable(t, groupsFor(local), {
     service,
@@ -60,7 +62,7 @@ test('hostile inputs', { concurrency: ROWS_AT_A_TIME }, async (t) => {
 
 const withoutAddresses = process.platform !== 'linux' && 'only Linux lets every address of 127.0.0.0/8 connect';
 
-test('hostile inputs in hosted mode [hostile-1]', {
+test('in hosted mode each hostile input gets its reply, and only what the table says is recorded [hostile-1]', {
   concurrency: ROWS_AT_A_TIME,
   skip: withoutAddresses,
 }, async (t) => {
