@@ -8,6 +8,7 @@ import { build } from 'esbuild';
 
 import { readPrinted } from '../src/commands/printed/build.ts';
 import { version } from '../src/config/names.ts';
+import { filesByTest } from './faults/mutants/mutant.ts';
 import { typeScriptFiles } from './support/compiler.ts';
 import { root } from './support/program.ts';
 import { testFiles } from './support/run-tests.ts';
@@ -383,6 +384,30 @@ test('names in back-quotes in comments exist in the source', () => {
     return gone.map((name) => `${path}: ${name}`);
   });
   assert.deepEqual(unknown, []);
+});
+
+test('a file or a test that a comment or a page of developers names exists', () => {
+  const below = (name: string) =>
+    readdirSync(join(root, name), { recursive: true, encoding: 'utf8' }).map((path) => posix.join(name, path));
+  const paths = ['.ci', '.github', 'bin', 'src', 'test'].flatMap(below);
+  const known = new Set(paths.flatMap((path) => path.split('/').map((_, at, parts) => parts.slice(at).join('/'))));
+  const ids = filesByTest();
+  const rooms = new Set([...readdirSync(join(root, 'src')), ...readdirSync(join(root, 'test'))]);
+  const isKnown = (name: string) => ['', '.ts', '.test.ts'].some((end) => known.has(name + end));
+  const missingIn = (text: string) => [
+    ...(text.match(/(?<![\w/.*-])(?:[\w.-]+\/)*[\w-][\w.-]*\.(?:ts|py)\b/g) ?? []).filter((name) => !known.has(name)),
+    ...(text.match(/(?<=`)[\w-]+(?:\/[\w-]+)+(?=`)/g) ?? []).filter(
+      (name) => rooms.has(name.split('/', 1)[0]!) && !isKnown(name),
+    ),
+    ...(text.match(/(?<=\[)[a-z-]+-\d+(?=\])/g) ?? []).filter((id) => !ids.has(id)),
+  ];
+  const read = (path: string) => readFileSync(join(root, path), 'utf8');
+  const texts = [
+    ...typeScriptFiles(root).map((path) => [path, (read(path).match(COMMENT) ?? []).join('\n')]),
+    ...paths.filter((path) => /^(?:\.github|src|test)\/.*\.md$/.test(path)).map((path) => [path, read(path)]),
+  ];
+  const missing = texts.flatMap(([path, text = '']) => missingIn(text).map((name) => `${path}: ${name}`));
+  assert.deepEqual(missing, []);
 });
 
 /** `embed.ts` publishes its names, and wraps the first one. */

@@ -6,10 +6,10 @@
  * - The server creates each request as `new IncomingMessage(socket)` and each response as `new ServerResponse(req, options)`,
  *   with the classes in its options, and uses an object that the constructor returns (a client that pipelines without a pause:
  *   `faults/flood`).
- * - The parser calls `push` of the request with each chunk of the body, and with null at its end (any body: `program/listener`).
- * - The server itself reads no header except `expect` (`100-continue`: `program/listener`).
+ * - The parser calls `push` of the request with each chunk of the body, and with null at its end (any body: `program/http/hostile`).
+ * - The server itself reads no header except `expect` (`100-continue`: `program/http/clients`).
  * - After `finish` of a response the server assigns the socket to the next one, and calls `_dump` of the request (pipelined
- *   requests: `program/listener`). `shouldKeepAlive` is false if the client asked to close the connection.
+ *   requests: `program/http/hostile`). `shouldKeepAlive` is false if the client asked to close the connection.
  * - The timer of `connectionsCheckingInterval` is a property of the server. After each read and write of a socket `_unrefTimer` is
  *   called (a part of a head after a pause, and no timer without a connection: `http/socket/deadlines`).
  */

@@ -364,7 +364,7 @@ for (const mode of modes) {
       const tokenless = operation.security === undefined && mode.mode === 'hosted';
       const isOneReport = method === 'POST' && !path.includes(batchPath);
       const elsewhere = [...(tokenless ? ['401', '429'] : []), ...(isOneReport ? [] : ['422'])];
-      const also = path.endsWith('/events') ? ['410'] : method === 'PUT' ? ['409'] : []; // see below, and test/forward/hub.test.ts
+      const also = path.endsWith('/events') ? ['410'] : method === 'PUT' ? ['409'] : []; // see below, and test/forward/hub/hub.test.ts
       const expected = Object.keys(provoked).filter((status) => !elsewhere.includes(status));
       const answered = Object.keys(operation.responses).filter((status) => status !== '207'); // only for a batch, see below
       assert.deepEqual(answered, [...expected, ...also].sort(), operation.operationId);
