@@ -21,6 +21,7 @@ import { decisions } from '../src/journal/open/recovery.ts';
 import { alertRules, filesOfBin, HANDBOOK, type PageName, page, pagePaths } from './support/handbook.ts';
 import { local } from './support/hostile/forms.ts';
 import { groupsFor, hostedGroups } from './support/hostile/table.ts';
+import { literalsIn } from './support/literals.ts';
 import { newFolder, program, type Running, root, run, startService } from './support/program.ts';
 import { FIRST, START } from './support/segments.ts';
 import { sources } from './support/sources.ts';
@@ -341,13 +342,21 @@ test('each name that the architecture places in a file is in that file', () => {
     assert.match(sources.get(path) ?? '', RegExp(`\\b${name}\\b`), words);
 });
 
-test('every promise names a test, and every test that it names is there', () => {
+test('every promise names the test to read, and every test that it names exists', () => {
   const [, table = ''] = /\n\| promise \|(.*?)\n\n/s.exec(textOf(TESTS)) ?? [];
   const columns = table
     .split('\n')
     .slice(2)
     .map((row) => row.split(' | ')[1] ?? '');
-  for (const tests of columns) assert.match(tests, /`[\w/-]+`/, table);
+  for (const tests of columns) {
+    const [, title = '', name = ''] =
+      /^\*([^*]+)\*: `([\w/-]+)`/.exec(tests) ?? assert.fail(`no test to read: ${tests}`);
+    const titles = literalsIn(readFileSync(join(root, 'test', `${name}.test.ts`), 'utf8')).map(({ text }) => text);
+    assert.ok(
+      titles.map((text) => text.replace(/ \[[a-z-]+-\d+\]$/, '')).includes(title),
+      `${name} has no test "${title}"`,
+    );
+  }
   const named = columns.flatMap((tests) => [...tests.matchAll(/`([\w/-]+)`/g)].map(([, name]) => name));
   const files = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' });
   assert.ok(named.length > 30);
