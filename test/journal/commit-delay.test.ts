@@ -68,18 +68,18 @@ test('a report that arrives during the write of a batch has a pause of its own',
 
 const origin = { id: '01a1fb95-ce62-7e59-9364-000000000007', source: '0193e0c2-7f3a-7000-8000-000000000000', seq: 7 };
 const endings = {
-  'events of another journal': ({ append }) =>
+  'an event of another journal': ({ append }) =>
     void append({ ...described('forwarded'), origin: { ...origin, recorded: '2026-11-20T15:19:45.266Z' } }),
-  '64 KiB that wait': ({ report }) => void report('x'.repeat(quickLimits.commitDelayBytes)),
-  'many reports with 64 KiB': ({ report }) => {
+  'a report of 64 KiB': ({ report }) => void report('x'.repeat(quickLimits.commitDelayBytes)),
+  'many reports of 64 KiB together': ({ report }) => {
     for (let count = 0; count < 64; count += 1) void report('x'.repeat(1024));
   },
-  hurry: ({ journal }) => journal.hurry(),
+  'a call of hurry': ({ journal }) => journal.hurry(),
   'a close': ({ journal }) => void journal.close(),
 } satisfies Record<string, (opened: Awaited<ReturnType<typeof openDelayed>>) => void>;
 
 for (const [what, end] of Object.entries(endings)) {
-  test(`${what}: the pause ends at once, and a later report has its own pause [delay-2]`, async (t) => {
+  test(`the pause ends at once with ${what}, and a later report has its own pause [delay-2]`, async (t) => {
     const nextSeqs: number[] = [];
     const opened = await openDelayed(t, {
       followers: [nextSeqsTo(nextSeqs)],

@@ -164,7 +164,7 @@ test('a command whose output is never confirmed ends with 1 and a message', asyn
   assert.deepEqual([code, stderr.split(';')[0]], [1, 'assetlog: ended before its work was done']);
 });
 
-test('a stop does not wait for a client that reads no replies, and keeps its other limits', async (t) => {
+test('a stop gives clients that read no replies a limited time, and then ends with 0', async (t) => {
   const limits = { drainMs: 300, unansweredMax: 5_000 };
   const service = await serve(t, { limits });
   const { port } = service;
