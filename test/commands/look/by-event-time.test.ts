@@ -54,7 +54,7 @@ test('events that exceed the memory are refused with advice, and those outside t
   assert.deepEqual([few.length, few[0]?.event.event_time], [201, '3800-01-01T00:00:00Z']);
 });
 
-test('the last of many events are sorted in memory for a part of them, byte for byte', async () => {
+test('the last events are sorted in memory that all of them would exceed, byte for byte', async () => {
   const page = pageOf(mixed);
   const last = await sortPages([page.slice(0, 1_000), page.slice(1_000)], { bytesMax: 1024 * 1024, last: 200 });
   const wanted = page.toSorted((a, b) => (a.event.event_time! < b.event.event_time! ? -1 : 1)).slice(-200);

@@ -128,7 +128,7 @@ test('in the order of states failed assets are first, then the most silent ones'
   assert.equal((await fetch(`${service.url}/assets?sort=age`)).status, 400);
 });
 
-test('a start reads the state and not the journal, and a service without readers keeps no state', async (t) => {
+test('a stop saves the state of the assets, and a service with --no-read keeps none', async (t) => {
   const service = await startService(t);
   await report(service, 'observation/a');
   await service.kill('SIGTERM');
