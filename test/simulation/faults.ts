@@ -34,12 +34,16 @@ export const requestKinds = ['reply cut', 'gateway error', 'refusal', 'too many 
 /** What a person does. */
 const operatorKinds = ['restore device', 'restore hub', 'clone', 'repair'] as const;
 
+/** What happens besides the plan, where events have several ways: a device moves, and a hub loses its file of sources. */
+export const wayKinds = ['move', 'sources lost'] as const;
+
 /** Those of the plan. */
 export const faultKinds = [...otherKinds, ...diskKinds, ...networkKinds, ...operatorKinds];
-export const allKinds = [...faultKinds, ...requestKinds];
+export const allKinds = [...faultKinds, ...requestKinds, ...wayKinds];
 
 export type LinkFault = Exclude<(typeof networkKinds)[number], 'upstream error'>;
 export type OperatorKind = (typeof operatorKinds)[number];
+export type WayKind = (typeof wayKinds)[number];
 export type RequestKind = (typeof requestKinds)[number];
 export type PlannedKind = (typeof faultKinds)[number];
 export type FaultKind = (typeof allKinds)[number];

@@ -3,6 +3,7 @@
 import { exitCodes } from '../../src/config/exit-codes.ts';
 import type { Reply } from '../../src/http/message.ts';
 import { StartError } from '../../src/service/start-error.ts';
+import { Chance } from '../world/chance.ts';
 import { type Delivered, type MessageFault, Network } from '../world/network.ts';
 import { World } from '../world/time.ts';
 import { Alarmed } from './alarmed.ts';
@@ -36,6 +37,8 @@ import {
   deploymentsForClients,
   hasAlarms,
   type PlannedHook,
+  type PlannedLoss,
+  type PlannedMove,
   planServices,
   tokenOf,
 } from './services.ts';
@@ -172,14 +175,18 @@ class Life implements Watcher {
     this.#engines = new Map(engines.map((engine) => [engine.name, engine]));
     const places = new Map<string, Place>(this.#engines);
     for (const name of ['upstream', 'plain']) places.set(name, this.#upstreamNamed(name));
-    const services = planServices(world.seed, world.chance('services'), world.chance('hooks'));
-    for (const { machine: options, sendsTo, hook } of services) {
-      const machine = this.#machine(options);
+    const services = planServices(world.seed, (name) => world.chance(name));
+    // Some send to others that come later.
+    for (const { machine: options } of services)
+      for (const journal of this.#machine(options).journals) places.set(journal.name, journal);
+    for (const [at, { sendsTo, hook, moves = [], loss }] of services.entries()) {
+      const machine = this.#machines[at]!;
       if (hook !== undefined) places.set(hook.name, this.#upstreams.get(hook.name) ?? this.#upstreamNamed(hook.name));
-      for (const journal of machine.journals) places.set(journal.name, journal);
       const destinations = new Map(Object.entries(sendsTo).map(([name, place]) => [name, places.get(place)!]));
       for (const journal of machine.journals) this.#oracle.watch(journal, destinations);
       if (hook !== undefined) this.#planHook(machine, hook);
+      if (loss !== undefined) this.#planLoss(machine, loss);
+      for (const move of moves) this.#planMove(machine, move, places.get(move.to) as MachineJournal);
       for (const [at, access] of accessesOf(machine).entries()) {
         const client = this.#newClient(machine, access, `client-${at + 1}-${machine.name}`);
         // Its link can be struck all the same, so that the plan of faults stays as it is.
@@ -442,6 +449,27 @@ class Life implements Watcher {
     this.#world.plan(atMs - this.#world.nowMs, `an operator adds ${name} to ${machine.name}`, addOnce, null);
   }
 
+  #planMove(machine: Machine, move: PlannedMove, to: MachineJournal): void {
+    const { number, atMs } = move;
+    const [journal] = machine.journals as [MachineJournal];
+    const go = () => {
+      const from = this.#oracle.destinationsOf(journal).get('upstream') as MachineJournal;
+      if (from === to || !this.#begins(number)(0, 'move')) return;
+      this.#operator.move(journal, to, move, from.machine);
+    };
+    const inMs = atMs - this.#world.nowMs;
+    if (inMs >= 0) this.#world.plan(inMs, `an operator moves ${machine.name} to ${to.name}`, go, null);
+  }
+
+  #planLoss(machine: Machine, { number, atMs, seed }: PlannedLoss): void {
+    const chance = new Chance(seed);
+    const lose = () => {
+      if (this.#begins(number)(0, 'sources lost')) this.#operator.loseSources(chance.oneOf(machine.journals), chance);
+    };
+    const inMs = atMs - this.#world.nowMs;
+    if (inMs >= 0) this.#world.plan(inMs, `${machine.name} loses its file of sources`, lose, null);
+  }
+
   #newClient(machine: Machine, access: Access, name: string): Client {
     const journal = machine.journalFor(new URL(access.base).pathname)!;
     const client = new Client(this.#world, this.#network, access, name, () => this.#oracle.viewOf(journal).edgeKeys());
@@ -486,6 +514,7 @@ class Life implements Watcher {
     const clone = this.#machine({ ...original.options, name });
     const [journal] = clone.journals as [MachineJournal];
     clone.disk.exchange(journal.folder, files);
+    clone.sendTo(original.config.forwardTo);
     clone.wasCopied = true;
     original.wasCopied = true;
     this.#oracle.watchCopy(journal, original.journals[0]!);

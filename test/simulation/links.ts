@@ -50,7 +50,7 @@ export function strikeRequests(
     const answer = { kind, ...replyOf(kind, upstreams.get(host), chance) };
     const isAtHub = forwards.includes(link) && !upstreams.has(host) && !engines.has(host);
     return isAtHub && NO_HUB.includes(answer.reply.status)
-      ? { ...answer, mayCome: () => knowsHub(machines.get(from)!) }
+      ? { ...answer, mayCome: () => knowsHub(machines.get(from)!, host) }
       : answer;
   };
 }
@@ -96,7 +96,7 @@ export function disturbLink(
   }
   const first = forged(upstreams.get(host), chance);
   // After two pages in a row a device takes a hub that it does not know, or not any more, for a plain upstream.
-  const mayCome = () => !forwards.includes(target) || knowsHub(machines.get(from)!);
+  const mayCome = () => !forwards.includes(target) || knowsHub(machines.get(from)!, host);
   const isRun = kind === 'forged reply' && first.reply.status === 200 && mayCome();
   // After three tries in doubt the next event is sent, which may be in doubt as well.
   const isMany = isRun || (upstreams.has(host) && chance.happens(0.5));
@@ -116,12 +116,13 @@ export function disturbLink(
   }
 }
 
-/** Whether the cursors of its hubs say so durably: nothing makes a plain upstream of these. */
-function knowsHub({ journals }: Machine): boolean {
+/** Whether the cursors of a hub say so durably: nothing makes a plain upstream of it. */
+function knowsHub({ journals }: Machine, host: string): boolean {
   const cursors = journals.flatMap(({ disk }) =>
     disk.durableNames().flatMap((name) => (name.endsWith('.cursor') ? [disk.durableBytes(name)!.toString()] : [])),
   );
-  return cursors.some((cursor) => cursor.includes('"kind":"hub"'));
+  const isOf = (cursor: string) => cursor.includes(`"to":"http://${host}`) || cursor.includes('"to":""');
+  return cursors.some((cursor) => isOf(cursor) && cursor.includes('"kind":"hub"'));
 }
 
 /**

@@ -36,6 +36,8 @@ export interface MachineOptions {
   /** Hosted mode: the names of its deployments. */
   readonly deployments?: readonly string[];
   readonly limits?: Partial<Limits>;
+  /** Whether it gets another hub at some time: then a hub cannot always know that its folder was restored. */
+  readonly moves?: boolean;
 }
 
 /** A journal on the disk of a machine. */
@@ -88,7 +90,7 @@ export class Machine {
   readonly disk: MachineDisk;
   /** One, and in hosted mode one for each deployment. */
   readonly journals: readonly MachineJournal[];
-  readonly config: Config;
+  config: Config;
   process: Incarnation | undefined;
   service: Service | undefined;
   starts = 0;
@@ -119,11 +121,8 @@ export class Machine {
     this.options = options;
     this.#watcher = watcher;
     this.clock = new MachineClock();
-    const folder = `/${options.name}`;
-    this.disk = new MachineDisk(world, options.name, this.clock, folder);
-    const read = readConfig(['--data', folder, '--read', '--allowed-host', options.name, ...options.args], {});
-    if (read.kind === 'invalid') throw new Error(read.problems.join('; '));
-    this.config = read.config;
+    this.disk = new MachineDisk(world, options.name, this.clock, `/${options.name}`);
+    this.config = configOf(options);
     this.journals = options.deployments?.map((name) => this.#journal(name)) ?? [this.#journal(undefined)];
   }
 
@@ -132,6 +131,12 @@ export class Machine {
     if (this.config.deployments === '') return this.journals[0];
     const [, deployment] = target.split('/', 2);
     return this.journals.find(({ name }) => name === `${this.name}/${deployment}`);
+  }
+
+  /** From its next start on, its first destination is another hub. */
+  sendTo(url: string): void {
+    const { options } = this;
+    this.config = configOf({ ...options, args: options.args.with(options.args.indexOf('--forward-to') + 1, url) });
   }
 
   /** As the lock of a folder answers to other processes of the machine. */
@@ -374,6 +379,12 @@ export class Machine {
       },
     };
   }
+}
+
+function configOf({ name, args }: MachineOptions): Config {
+  const read = readConfig(['--data', `/${name}`, '--read', '--allowed-host', name, ...args], {});
+  if (read.kind === 'invalid') throw new Error(read.problems.join('; '));
+  return read.config;
 }
 
 function incomingOf({ method, target, headers }: Delivered, id: string, ending: AbortController): Incoming {

@@ -12,6 +12,28 @@ export interface PlannedService {
   /** The journal, upstream, hook or engine that each destination is, by its name: `hub/d0`. */
   readonly sendsTo: Readonly<Record<string, string>>;
   readonly hook?: PlannedHook;
+  readonly moves?: readonly PlannedMove[];
+  /** Of a hub: when it loses its file of sources. */
+  readonly loss?: PlannedLoss;
+}
+
+/** A person deletes what a hub has of others, but for their events. */
+export interface PlannedLoss {
+  readonly number: number;
+  readonly atMs: number;
+  /** Chooses which of its journals. */
+  readonly seed: number;
+}
+
+/** An operator lets the first destination of a device be another hub. */
+export interface PlannedMove {
+  readonly number: number;
+  readonly atMs: number;
+  readonly url: string;
+  /** The journal that it is: `hub/d0`. */
+  readonly to: string;
+  /** Chooses what else goes wrong. */
+  readonly seed: number;
 }
 
 /** A hook that an operator adds to the destinations of a service: it begins "now". */
@@ -62,14 +84,28 @@ const SOON = { alarmLookMs: 500, alarmHeldMs: 1_000, alarmPauseMs: 5_000 };
 const HOOKED = { hookFailingMs: 10_000 };
 /** The deployment of a hosted hub that its own clients report to, besides that of the first device. */
 const OWN = 'own';
+/** A hub between a device and its hub; of eight lives in a row, those that have it, none of which is a saved one. */
+export const SITE = 'site';
+const WITH_SITE = [0, 4, 5];
+/** Share of these lives in which the device moves, in which it sends to both, and in which hub and `lone` send to each other. */
+const MOVES_SHARE = 2 / 3;
+const BOTH_SHARE = 1 / 3;
+const CIRCLE_SHARE = 1 / 3;
+/** Share of them in which one of the two hubs loses its file of sources. */
+const LOSS_SHARE = 1 / 3;
+const MOVES_MAX = 3;
+const MOVES_MS = { first: 5_000, last: 150_000 };
+/** Engines have smaller numbers, requests larger ones. */
+const FIRST_MOVE = 15_000_000;
 const SMALL = ['--segment-bytes', '4096'];
 const RETAIN_HUB = ['--retain-bytes', '32768'];
 
 /**
- * @param ofHooks draws which services get hooks: a stream of its own, so that the other draws stay as they are
+ * @param chanceOf returns a stream by its name: that of hooks, or of the ways of events, leaves the other draws as they are
  * @returns the services of a life; the hub is the first
  */
-export function planServices(seed: number, chance: Chance, ofHooks: Chance): PlannedService[] {
+export function planServices(seed: number, chanceOf: (name: string) => Chance): PlannedService[] {
+  const [chance, ofHooks] = [chanceOf('services'), chanceOf('hooks')];
   const isHosted = chance.happens(HOSTED_SHARE);
   const hubOf = (device: string) => (isHosted ? `hub/${device}` : 'hub');
   const tokenOf = (device: string) => (isHosted ? ['--forward-token-file', tokenFile(device)] : []);
@@ -88,6 +124,7 @@ export function planServices(seed: number, chance: Chance, ofHooks: Chance): Pla
   const isDelayed = chance.happens(DELAY_SHARE);
   const delay = () => (isDelayed && chance.happens(DELAYED_SHARE) ? DELAY : []);
   const hub = isHosted ? hostedHub() : localHub();
+  const ways = WITH_SITE.includes(seed % 8) ? planWays(chanceOf('ways'), isHosted) : NO_WAYS;
   const services: PlannedService[] = [
     { machine: { ...hub, args: [...hub.args, ...delay()] }, sendsTo: { upstream: 'upstream' } },
     {
@@ -105,17 +142,96 @@ export function planServices(seed: number, chance: Chance, ofHooks: Chance): Pla
     { machine: { name: 'lone', args: [...SMALL, ...delay()] }, sendsTo: {} },
     ...engineServices(seed),
   ];
+  if (ways.device !== undefined)
+    services.push({
+      machine: { name: SITE, args: [...toHub(ways.device), ...RETAIN_HUB] },
+      sendsTo: { upstream: hubOf(ways.device) },
+    });
   const mayHook: Readonly<Record<string, readonly object[]>> =
-    seed % LIVES < 2 ? { d0: [], d2: d2Destinations, lone: [] } : {};
-  return services.map(({ machine, sendsTo }) => {
+    seed % LIVES < 2
+      ? { d0: ways.more['d0'] ?? [], d2: d2Destinations, ...(!ways.isCircle && { lone: [] }) } // a hook gets each event from one service
+      : {};
+  return services.map((service) => {
+    const { machine, sendsTo, ...more } = withWays(service, ways);
     const { name } = machine;
     if (name === ALARMING && hasAlarms(seed)) return { machine: withAlarms(machine), sendsTo };
     const hook = mayHook[name] && planHook(name, mayHook[name], ofHooks);
     const limits = { ...(chance.happens(IMPATIENT_SHARE) && IMPATIENT), ...machine.limits, ...(hook && HOOKED) };
-    if (hook === undefined) return { machine: { ...machine, limits }, sendsTo };
-    const args = [...machine.args, ...(machine.args.includes('--forward') ? [] : ['--forward', fileOf(name)])];
-    return { machine: { ...machine, args, limits }, sendsTo: { ...sendsTo, [hook.name]: hook.name }, hook };
+    if (hook === undefined) return { machine: { ...machine, limits }, sendsTo, ...more };
+    const args = withFile(machine);
+    return { machine: { ...machine, args, limits }, sendsTo: { ...sendsTo, [hook.name]: hook.name }, hook, ...more };
   });
+}
+
+/** The ways of the events of one device, besides that to its hub. */
+interface Ways {
+  /** The device that can be put behind `site`; undefined if there is no `site`. */
+  readonly device: string | undefined;
+  readonly moves: readonly PlannedMove[];
+  /** By service: further hubs in its file of destinations. */
+  readonly more: Readonly<Record<string, readonly { readonly name: string; readonly to: string }[]>>;
+  /** Whether `lone` and the hub send each other what they have. */
+  readonly isCircle: boolean;
+  /** By service. */
+  readonly losses: Readonly<Record<string, PlannedLoss>>;
+}
+
+const NO_WAYS: Ways = { device: undefined, moves: [], more: {}, isCircle: false, losses: {} };
+
+function planWays(chance: Chance, isHosted: boolean): Ways {
+  const device = chance.oneOf(['d0', 'd1'] as const);
+  const shares = [MOVES_SHARE, BOTH_SHARE, CIRCLE_SHARE, LOSS_SHARE];
+  const [moves, both, circle, isLost] = shares.map((share) => chance.happens(share));
+  const times = Array.from({ length: chance.integer(1, MOVES_MAX) }, () => chance.share());
+  const places = [SITE, isHosted ? `hub/${device}` : 'hub'];
+  const timeOf = (share: number) => MOVES_MS.first + share * (MOVES_MS.last - MOVES_MS.first);
+  const planned = times
+    .map(timeOf)
+    .sort((a, b) => a - b)
+    .map((atMs, at) => {
+      const to = places[at % 2]!;
+      return { number: FIRST_MOVE + at, atMs, to, url: `http://${to}`, seed: chance.next() };
+    });
+  const isCircle = circle! && !isHosted;
+  const loss = { number: FIRST_MOVE + MOVES_MAX, atMs: timeOf(chance.share()), seed: chance.next() };
+  const losing = chance.oneOf(['hub', SITE]);
+  return {
+    device,
+    moves: moves ? planned : [],
+    more: {
+      ...(both && { [device]: [{ name: 'second', to: `http://${SITE}` }] }),
+      ...(isCircle && { hub: [{ name: 'circle', to: 'http://lone' }] }),
+    },
+    isCircle,
+    losses: isLost ? { [losing]: loss } : {},
+  };
+}
+
+function withWays(
+  { machine, sendsTo }: PlannedService,
+  { device, moves, more, isCircle, losses }: Ways,
+): PlannedService {
+  const { name } = machine;
+  const loss = losses[name] && { loss: losses[name] };
+  if (name === 'lone' && isCircle) {
+    const args = [...machine.args, '--forward-to', 'http://hub'];
+    return { machine: { ...machine, args }, sendsTo: { upstream: 'hub' } };
+  }
+  const others = more[name] ?? [];
+  const isMoved = name === device && moves.length > 0;
+  if (others.length > 0) putDestinations(name, others);
+  const places = Object.fromEntries(others.map((other) => [other.name, new URL(other.to).host]));
+  const args = others.length > 0 ? withFile(machine) : machine.args;
+  return {
+    machine: { ...machine, args, ...(isMoved && { moves: true }) },
+    sendsTo: { ...sendsTo, ...places },
+    ...(isMoved && { moves }),
+    ...loss,
+  };
+}
+
+function withFile({ name, args }: MachineOptions): readonly string[] {
+  return args.includes('--forward') ? args : [...args, '--forward', fileOf(name)];
 }
 
 /** Whether a life has a hook with `on`. */

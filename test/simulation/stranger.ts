@@ -14,7 +14,7 @@ import { linesThere } from './operator/checks.ts';
 import { sourceOf } from './oracle/destinations.ts';
 import type { SeenLine } from './oracle/journal-view.ts';
 import type { Oracle } from './oracle/oracle.ts';
-import { tokenOf } from './services.ts';
+import { SITE, tokenOf } from './services.ts';
 
 interface Parts {
   readonly world: World;
@@ -31,6 +31,8 @@ interface Sent {
 }
 
 const MEAN_MS = 3_000;
+/** Those that send lines of others. */
+const OF_OTHERS = ['hub', SITE];
 
 export class Stranger {
   readonly name = 'stranger';
@@ -49,7 +51,9 @@ export class Stranger {
     while (!this.isStopped) {
       const { world, oracle, machines } = this.#parts;
       // Of a device that removes what it has not sent, a letter says so, and it does not hear that its hub has the event.
-      const refusing = machines.filter(({ name, config }) => name !== 'hub' && config.whenBehind === 'refuse');
+      const refusing = machines.filter(
+        ({ name, config }) => !OF_OTHERS.includes(name) && config.whenBehind === 'refuse',
+      );
       const journal = chance.oneOf(refusing.flatMap(({ journals }) => journals));
       for (const to of oracle.destinationsOf(journal).values())
         if ('machine' in to) await this.#send(journal, to, chance);

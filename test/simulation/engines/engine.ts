@@ -8,6 +8,8 @@ import type { EngineState } from '../runner/expected.ts';
 /** An event that is durable at an engine or a hub, as the journal recorded it that it came from, and the id of that journal. */
 export interface Stored extends Pick<JournalLine, 'seq' | 'id' | 'time' | 'members'> {
   readonly source: string;
+  /** The line that was reported, if it is another one. */
+  readonly origin?: JournalLine['origin'];
 }
 
 /** What happens to a request before it has an effect, or after it, once. */

@@ -13,13 +13,14 @@ import { markCleanStop } from '../../../src/journal/open/clean-stop.ts';
 import { DamagedError, recover } from '../../../src/journal/open/recovery.ts';
 import { createNotices } from '../../../src/telemetry/log.ts';
 import { upTo } from '../../support/tools.ts';
-import type { Chance } from '../../world/chance.ts';
+import { Chance } from '../../world/chance.ts';
 import { failingCall, SimulatedDisk } from '../../world/simulated-disk.ts';
 import { Incarnation, type World } from '../../world/time.ts';
-import type { OperatorKind } from '../faults.ts';
+import type { OperatorKind, WayKind } from '../faults.ts';
 import type { Machine, MachineJournal, Work } from '../machine.ts';
 import { firstSeqOf, JournalView, markedIn } from '../oracle/journal-view.ts';
-import type { Oracle } from '../oracle/oracle.ts';
+import { type Oracle, SNAPSHOT } from '../oracle/oracle.ts';
+import type { PlannedMove } from '../services.ts';
 import { checkBackup, checkLetters, checkRepaired, openLetters } from './checks.ts';
 import {
   breakJournal,
@@ -38,7 +39,7 @@ export interface OperatorParts {
   readonly oracle: Oracle;
   /** Those that run now. */
   readonly machines: readonly Machine[];
-  readonly count: (kind: OperatorKind) => void;
+  readonly count: (kind: OperatorKind | WayKind) => void;
   /** Starts a machine in a while. */
   readonly restart: (machine: Machine) => void;
   /** Lets a copy of a folder run beside its original, with a client of its own. */
@@ -111,6 +112,37 @@ export class Operator {
       this.#parts.world.plan(chance.exponentialMs(AFTER_COPY_MS), 'restore', restore, null);
     } else if (this.#copies.has(journal))
       this.#restore(journal, kind, chance, chance.oneOf(this.#copies.get(journal)!));
+  }
+
+  /**
+   * A device gets another hub. In half of the cases the one that it leaves cannot be reached for a while, with events that it has not
+   * sent, and in a quarter it is put back.
+   */
+  move(journal: MachineJournal, to: MachineJournal, { url, seed }: PlannedMove, left: Machine): void {
+    const { oracle, count, cutOff } = this.#parts;
+    const chance = new Chance(seed);
+    if (!this.#isFree(journal.machine)) return;
+    if (chance.happens(0.5)) cutOff(left, chance.exponentialMs(CUT_OFF_MS));
+    if (chance.happens(0.25)) this.strike('restore hub', left, chance);
+    this.#stopFor(journal, chance, async () => {
+      journal.machine.sendTo(url);
+      oracle.moves(journal, 'upstream', to);
+      count('move');
+    });
+  }
+
+  /** A person deletes what a hub has of others, but for their events, while it is down. */
+  loseSources(journal: MachineJournal, chance: Chance): void {
+    const { oracle, count } = this.#parts;
+    const { machine, folder } = journal;
+    if (!this.#isFree(machine)) return;
+    this.#stopFor(journal, chance, async () => {
+      const files = filesOf(journal.disk);
+      if (!files.delete(SNAPSHOT)) return;
+      oracle.losesSources(journal);
+      machine.disk.exchange(folder, files);
+      count('sources lost');
+    });
   }
 
   /** Faults end: no copy runs beside its original any more. */
@@ -287,6 +319,7 @@ export class Operator {
       const { findings } = await verify(openDisk(folder), limits);
       const damage = findings.find(({ decision }) => decision === 'refuse');
       if (damage !== undefined) oracle.breaks(`a copy of ${journal.name} is damaged: ${damage.problem}`);
+      if (machine.options.moves) await this.#waysOut.renew(journal, openDisk(folder));
     });
   }
 

@@ -2,6 +2,7 @@
 
 import { limits } from '../../../src/config/limits.ts';
 import { continueFrom, newIdentity, skip } from '../../../src/forward/by-hand.ts';
+import { readLastSeq } from '../../../src/forward/folder.ts';
 import { isOpen } from '../../../src/forward/ledger/letter.ts';
 import { readLetterStates } from '../../../src/forward/ledger/letters.ts';
 import { stateName } from '../../../src/forward/pipe/status.ts';
@@ -105,8 +106,20 @@ export class WaysOut {
       if (isKnown && linesThere(oracle, journal).some(isBetween))
         oracle.breaks(`${journal.name} says that ${name} continues with ${printed}, and it is ${seq}`);
     }
+    await this.#giveId(journal, seq, disk);
+  }
+
+  /** "A restored device needs `forward identity --new` before it forwards to a new hub." */
+  async renew(journal: MachineJournal, disk: Disk): Promise<void> {
+    await this.#giveId(journal, 1 + (await readLastSeq(disk, limits)), disk);
+  }
+
+  /** @param seq the first event under the new id */
+  async #giveId(journal: MachineJournal, seq: number | undefined, disk: Disk): Promise<void> {
+    const { oracle } = this.#parts;
     while ((await this.#renameOrContinue(journal, seq, disk)) !== undefined);
-    oracle.begins(journal, name, cursorSeq(journal.disk, name) + 1, await readSource(disk));
+    for (const [name, to] of oracle.destinationsOf(journal))
+      if (!('received' in to)) oracle.begins(journal, name, cursorSeq(journal.disk, name) + 1, await readSource(disk));
   }
 
   /** @returns the destination that had to be continued first, since it could not be asked yet: then it is tried again */

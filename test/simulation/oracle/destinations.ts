@@ -16,7 +16,8 @@ export type Destinations = ReadonlyMap<string, Place>;
 /** A journal and one of its destinations. */
 export interface Destination {
   readonly name: string;
-  readonly to: Place;
+  /** Another one after a device has moved. */
+  to: Place;
   letters: LettersView;
   /** Up to here its cursor was right. */
   checkedSeq: number;

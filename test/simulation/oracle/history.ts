@@ -24,6 +24,19 @@ export class History {
     return this.#events.get(id);
   }
 
+  /** Whether a folder was restored or copied: then two events may have one name, and a hub has one of them. */
+  hasTwins = false;
+  /** The name of the line that was reported, by id of its event, as a hub said it first. */
+  readonly #names = new Map<string, readonly [source: string, seq: number]>();
+
+  /** Whether each hub has an event with the same origin, unless its journal got another id meanwhile. */
+  isNamed(id: string, origin: readonly [source: string, seq: number]): boolean {
+    const known = this.#names.get(id) ?? origin;
+    this.#names.set(id, known);
+    const isRenamed = this.renamed.has(known[0]) || this.renamed.has(origin[0]);
+    return isRenamed || `${known}` === `${origin}`;
+  }
+
   /** Also by copies of the folder: each event has an id of its own. */
   leaveOut(to: Place, ids: Iterable<string>): void {
     for (const id of ids) this.#leftOut.add(`${to.name} ${id}`);

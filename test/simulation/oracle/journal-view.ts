@@ -82,6 +82,10 @@ export class JournalView {
   readonly removed = new Map<number, number>();
   /** By source and seq there: `<source>,<seq>`. */
   readonly byOrigin = new Map<string, SeenLine>();
+  /** By the line that was reported: the same. */
+  readonly byName = new Map<string, SeenLine>();
+  /** By the id of another journal: its first event that a hub knows since its file of sources was deleted. */
+  readonly firstKnown = new Map<string, number>();
   /** The service knows the idempotency keys of events from this one on: a start could not read the files before. */
   knowsFrom = 1;
   /** Whether an operator broke a line at any time. */
@@ -106,6 +110,7 @@ export class JournalView {
   copiedTo(disk: SimulatedDisk): JournalView {
     const view = new JournalView(this.#history, true);
     view.wasBroken = this.wasBroken;
+    for (const [source, seq] of this.firstKnown) view.firstKnown.set(source, seq);
     // A backup has files that retention removed from its journal, and so what a client sent again when its key was forgotten.
     for (const [seq, atMs] of this.removed) view.removed.set(seq, atMs);
     view.refresh(disk);
@@ -118,7 +123,7 @@ export class JournalView {
       view.lines.set(seq, line);
       view.removed.set(seq, this.removed.get(seq) ?? EVER);
       view.byMark.add(line.mark, line);
-      if (line.from !== undefined) view.byOrigin.set(`${line.from}`, line);
+      if (line.from !== undefined) view.#noteOrigin(line);
     }
     for (const seq of this.acknowledged)
       if (view.lines.get(seq)?.id === this.lines.get(seq)?.id) view.acknowledged.add(seq);
@@ -302,7 +307,7 @@ export class JournalView {
       this.#forget(seq);
     }
     this.lines.set(seq, line);
-    if (line.from !== undefined) this.byOrigin.set(`${line.from}`, line);
+    if (line.from !== undefined) this.#noteOrigin(line);
     if (line.from === undefined) this.#history.add(line);
     const isKnownThere = (one: SeenLine) => !this.removed.has(one.seq) && one.seq >= this.knowsFrom;
     const before = this.byMark.of(mark).find((one) => isKnownThere(one) && this.#isRepeat(one, line));
@@ -314,14 +319,25 @@ export class JournalView {
     return other && !this.#mayRepeat ? `the key ${key} belongs to event ${other.seq} and to event ${seq}` : undefined;
   }
 
+  #noteOrigin(line: SeenLine): void {
+    this.byOrigin.set(`${line.from}`, line);
+    this.byName.set(`${nameOf(line)}`, line);
+  }
+
   #isRepeat(before: SeenLine, { id, from }: SeenLine): boolean {
-    if (from === undefined || before.from === undefined) return true;
+    if (from === undefined && before.from === undefined) return true;
+    if (from === undefined || before.from === undefined) return id === before.id;
     if (from[0] === before.from[0]) return from[1] === before.from[1];
     // "It continues after its own cursor": what its copy has sent for both comes again under the new id.
     // So it does under the former id, from a copy of before it was given up.
     const { renamed } = this.#history;
     return id === before.id && !renamed.has(from[0]) && !renamed.has(before.from[0]);
   }
+}
+
+/** @returns the journal and the seq where a line of another journal was reported; undefined if it was here */
+export function nameOf({ origin, from }: SeenLine): SeenLine['from'] {
+  return origin ?? from;
 }
 
 /** @returns the seq after the last line of a file that ends with a line feed */

@@ -27,7 +27,7 @@ import {
 } from './destinations.ts';
 import { detailsOf } from './details.ts';
 import { History } from './history.ts';
-import { isJournalFile, type JournalView, markedIn, type SeenLine } from './journal-view.ts';
+import { isJournalFile, type JournalView, markedIn, nameOf, type SeenLine } from './journal-view.ts';
 import { LettersView, lettersOf } from './letters-view.ts';
 import {
   forwardedIn,
@@ -43,7 +43,8 @@ import { Readings } from './readings.ts';
 import { wrongReply } from './replies.ts';
 import { idsIn, wrongRequest } from './requests.ts';
 
-const SNAPSHOT = 'forward-sources.json';
+/** What a hub has of others, beside their events. */
+export const SNAPSHOT = 'forward-sources.json';
 
 export class Oracle {
   readonly #nowMs: () => number;
@@ -120,6 +121,7 @@ export class Oracle {
       destination.syncedSlot = 0;
     }
     replace();
+    this.history.hasTwins = true;
     watched.view = was.copiedTo(journal.disk);
     watched.wasBeginning &&= [...watched.view.lines.values()].every(({ seq, id }) => was.lines.get(seq)?.id === id);
     // What says which event is in flight is gone, and what a hub lacks it gets again, and sends on again.
@@ -144,6 +146,7 @@ export class Oracle {
   watchCopy(copy: MachineJournal, original: MachineJournal): void {
     this.look(original);
     this.watch(copy, this.destinationsOf(original));
+    this.history.hasTwins = true;
     this.#of(copy).view = this.viewOf(original).copiedTo(copy.disk);
     for (const one of [copy, original]) this.#part(one);
   }
@@ -212,6 +215,29 @@ export class Oracle {
     if (source === undefined) return;
     destination.apartUntil = view.lastSeq;
     this.history.renamed.add(source);
+  }
+
+  /**
+   * The file of sources of a hub is deleted. "The first line of each journal counts as if all before it had been here", where retention
+   * has removed some.
+   */
+  losesSources(journal: MachineJournal): void {
+    this.look(journal);
+    const { view } = this.#of(journal);
+    if (markedIn(journal.disk.durableNames()) === 0) return;
+    const there = [...view.lines.values()].filter(({ seq }) => view.isThere(seq)).sort((a, b) => a.seq - b.seq);
+    for (const { from, origin } of there)
+      for (const [source, seq] of [from, origin].filter((name) => name !== undefined))
+        if (!view.firstKnown.has(source)) view.firstKnown.set(source, seq);
+    this.#part(journal, false);
+  }
+
+  /** A device gets another hub, which need not have what it had removed before. */
+  moves(journal: MachineJournal, name: string, to: Place): void {
+    this.look(journal);
+    const { sendsTo, view } = this.#of(journal);
+    const destination = sendsTo.find((one) => one.name === name)!;
+    Object.assign(destination, { to, apartUntil: view.lastSeq, checkedSeq: 0, comparedSeq: 0 });
   }
 
   /** An operator adds a hook to the destinations of a service: see `beginnings.ts`. */
@@ -386,7 +412,8 @@ export class Oracle {
     if (!('machine' in to)) return ({ id }) => idsAt(to).has(id);
     this.look(to);
     const { byMark } = this.viewOf(to);
-    return ({ mark, seq }) => byMark.of(mark).some(({ from }) => from?.[1] === seq);
+    return ({ mark, seq, id, from: isForwarded }) =>
+      byMark.of(mark).some((one) => one.id === id || (!isForwarded && nameOf(one)?.[1] === seq));
   }
 
   /** @returns whether an event of a journal is durable at a destination, or in a durable dead letter, or need not be there */
@@ -394,11 +421,21 @@ export class Oracle {
     const { to, letters, beginSeq } = destination;
     const { removed } = this.viewOf(journal);
     const isThere = this.#atPlace(to);
+    // "An event is here with another id": its journal was restored or copied, and a hub on the way does not know that.
+    const others = this.history.hasTwins && 'machine' in to ? this.viewOf(to).byName : undefined;
+    const hasTwin = (line: SeenLine) => line.from !== undefined && others?.has(`${nameOf(line)}`) === true;
+    const firstKnown = 'machine' in to ? this.viewOf(to).firstKnown : new Map<string, number>();
+    const isBefore = (line: SeenLine) =>
+      [nameOf(line), [sourceOf(journal), line.seq] as const].some(
+        (name) => name !== undefined && name[1] < (firstKnown.get(name[0] ?? '') ?? 0),
+      );
     // "What neither has any more is in the dead letters of the one that sent first."
     const isOfCopy = ({ seq }: SeenLine) => journal.machine.wasCopied && removed.has(seq);
     return (line) =>
       letters.named.has(line.seq) ||
       isThere(line) ||
+      hasTwin(line) ||
+      isBefore(line) ||
       line.seq < beginSeq ||
       !wants(destination, line) ||
       this.history.isLeftOut(to, line.id) ||
@@ -454,7 +491,10 @@ export class Oracle {
       for (const destination of watched.sendsTo.filter(({ to }) => to === place)) {
         if (destination.apartUntil !== undefined) this.#join(watched, destination, events);
         else if (!('received' in place))
-          this.#check(`${place.name} has`, wrongBetween(watched, destination, events, this.history));
+          this.#check(
+            `${place.name} has`,
+            wrongBetween(watched, destination, events, this.#settledAt(watched.journal, destination)),
+          );
       }
   }
 

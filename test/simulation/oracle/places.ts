@@ -13,8 +13,8 @@ import { forwardedAs } from './sent.ts';
 /** @returns what a hub has of other journals, in its order */
 export function forwardedIn({ lines }: JournalView): readonly Stored[] {
   const sorted = [...lines.values()].sort((a, b) => a.seq - b.seq);
-  return sorted.flatMap(({ id, members, from, recorded }) =>
-    from === undefined ? [] : [{ id, members, source: from[0], seq: from[1], time: recorded! }],
+  return sorted.flatMap(({ id, members, from, origin, recorded }) =>
+    from === undefined ? [] : [{ id, members, source: from[0], seq: from[1], origin, time: recorded! }],
   );
 }
 
@@ -31,25 +31,29 @@ export function lastOf(source: string | undefined, events: readonly Stored[]): n
 
 /** @returns the first event that is not as the journal recorded it that it came from */
 export function wrongEvent(events: readonly Stored[], history: History): string | undefined {
-  for (const { id, source, seq, time, members } of events) {
+  for (const { id, source, seq, origin = [source, seq] as const, time, members } of events) {
     const own = history.get(id);
     if (own === undefined) return `event ${seq} of ${source}, which none recorded`;
-    if (own.seq !== seq || own.time !== time || own.members !== members)
+    if (!history.isNamed(id, origin))
+      return `event ${seq} of ${source} with the origin ${origin}, and it has another one`;
+    if (own.seq !== origin[1] || own.time !== time || own.members !== members)
       return `event ${seq} of ${source}, which is another one there`;
   }
   return undefined;
 }
 
 /**
- * A hub or an engine has the events of a journal once and in their order, and without a gap but for events that dead letters name.
+ * A hub or an engine has the events of a journal once and in their order, and without a gap but for events that dead letters name, or
+ * that came to it by another way.
  * @param events of all journals, in the order of the destination
+ * @param isSettled whether the destination has an event, or need not have it
  * @returns what is wrong, if anything is
  */
 export function wrongBetween(
   { journal, view }: Watched,
   { to, letters, comparedSeq }: Destination,
   events: readonly Stored[],
-  history: History,
+  isSettled: (line: SeenLine) => boolean,
 ): string | undefined {
   const source = sourceOf(journal);
   const isTable = 'stored' in to && to.isTable;
@@ -60,7 +64,10 @@ export function wrongBetween(
     const own = view.lines.get(seq);
     if (own?.id !== id && journal.machine.wasCopied) continue; // of the copy, which the hub heard first
     if (own?.id !== id) return `event ${seq} of ${journal.name}, which has another one`;
-    const isNamed = (gone: number) => letters.named.has(gone) || history.isLeftOut(to, view.lines.get(gone)?.id ?? '');
+    const isNamed = (gone: number) => {
+      const line = view.lines.get(gone);
+      return letters.named.has(gone) || (line !== undefined && isSettled(line));
+    };
     let next = last.seq + 1;
     while (next < seq && isNamed(next)) next += 1;
     if (next !== seq) return `event ${seq} of ${journal.name}, whose next one is ${next}`;

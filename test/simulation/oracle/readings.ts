@@ -2,7 +2,7 @@
 
 import { TYPES } from '../../support/strict-event.ts';
 import type { Delivered } from '../../world/network.ts';
-import type { JournalView, SeenLine } from './journal-view.ts';
+import { type JournalView, nameOf, type SeenLine } from './journal-view.ts';
 
 const LINE = /\{"seq":(\d+),"id":"[^"]+".*?"crc":"[0-9a-f]{8}"\}/g;
 const KINDS = ['materialization', 'observation', 'check'] as const;
@@ -103,9 +103,10 @@ function wrongLatest(
   if (latest === undefined) return undefined;
   const shown = lines.find((one) => one.seq === seq);
   // Events of several journals go by their clocks, which jump; of one journal by its order.
-  const newest = certain.findLast((one) => sourceOf(one) === sourceOf(shown))?.from?.[1] ?? certain.at(-1)?.seq ?? 0;
+  const seqOf = (line: SeenLine) => nameOf(line)?.[1] ?? line.seq;
+  const newest = Math.max(0, ...certain.filter((one) => sourceOf(one) === sourceOf(shown)).map(seqOf));
   const isAlone = new Set(lines.map(sourceOf)).size === 1;
-  if (isAlone && (shown?.from?.[1] ?? seq) < newest)
+  if (isAlone && (shown === undefined ? seq : seqOf(shown)) < newest)
     return `event ${seq} is shown as the latest, and ${newest} is there`;
   const { time, passed, severity } = latest;
   const { mark, time: recorded, report } = shown ?? {};
@@ -131,7 +132,7 @@ function wrongFailures(
 }
 
 function sourceOf(line: SeenLine | undefined): string | undefined {
-  return line?.from?.[0];
+  return line && nameOf(line)?.[0];
 }
 
 const FAILED_PARTITIONS_MAX = 100;
