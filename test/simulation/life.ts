@@ -44,7 +44,7 @@ import {
 } from './services.ts';
 import { States } from './states.ts';
 import { Stranger } from './stranger.ts';
-import { silenceAll, strike, strikeSeldomFiles, strikeStart, type Targets } from './strikes.ts';
+import { end, silenceAll, strike, strikeSeldomFiles, strikeStart, type Targets } from './strikes.ts';
 import { Upstream } from './upstream.ts';
 
 const HEALING_MS = 3_600_000;
@@ -55,6 +55,9 @@ const STUCK_MS = 900_000;
 const REST_MS = 120_000;
 /** Longer than any life. */
 const PLANNED_MS = 1_000_000;
+/** Numbers of ends after lines that a hub left out, and the share of those that have one. */
+const FIRST_LEFT_OUT = 16_000_000;
+const ENDS_AFTER_LEFT_OUT = 0.03;
 /** The longest time until an operator starts what has ended. */
 const RESTART_MS = 3_000;
 
@@ -155,6 +158,8 @@ class Life implements Watcher {
   readonly #reorders: boolean;
   /** A start has refused what a disk that reorders had left, as the handbook says: only a repair leads on. */
   #isRefused = false;
+  /** How many requests had lines that a hub left out. */
+  #leftOut = 0;
 
   /** @param clients the names of those that live; all if it is undefined */
   constructor(world: World, clients: ReadonlySet<string> | undefined, reorders: boolean) {
@@ -427,7 +432,22 @@ class Life implements Watcher {
     this.states.replied(machine, request, reply);
     // In hosted mode a journal is opened for a request.
     this.#isRefused ||= this.#reorders && reply.kind === 'error' && reply.error.includes('it is damaged');
-    if (!this.#isRefused) this.#oracle.replied(machine, request, reply, arrivedMs);
+    if (this.#isRefused) return;
+    this.#oracle.replied(machine, request, reply, arrivedMs);
+    const journal = machine.journalFor(request.target);
+    const met = journal === undefined ? [] : this.#oracle.waysOf(journal, request, reply);
+    for (const state of met) this.states.met(state);
+    if (met.includes('hub left out')) this.#mayEnd(machine);
+  }
+
+  /** How far a sender is by lines that a hub leaves out is durable some seconds later. */
+  #mayEnd(machine: Machine): void {
+    const chance = this.#world.chance(`end after left out ${this.#leftOut}`);
+    const number = FIRST_LEFT_OUT + this.#leftOut++;
+    const kind = chance.oneOf(['crash', 'power cut'] as const);
+    if (!chance.happens(ENDS_AFTER_LEFT_OUT) || !this.#begins(number)(0, kind)) return;
+    const inMs = chance.exponentialMs(3_000);
+    this.#world.plan(inMs, kind, () => end(machine, kind, chance, this.#targets()), null);
   }
 
   #upstreamNamed(name: string): Upstream {

@@ -92,7 +92,7 @@ const MOVES_SHARE = 2 / 3;
 const BOTH_SHARE = 1 / 3;
 const CIRCLE_SHARE = 1 / 3;
 /** Share of them in which one of the two hubs loses its file of sources. */
-const LOSS_SHARE = 1 / 3;
+const LOSS_SHARE = 1 / 2;
 const MOVES_MAX = 3;
 const MOVES_MS = { first: 5_000, last: 150_000 };
 /** Engines have smaller numbers, requests larger ones. */
@@ -193,7 +193,7 @@ function planWays(chance: Chance, isHosted: boolean): Ways {
       return { number: FIRST_MOVE + at, atMs, to, url: `http://${to}`, seed: chance.next() };
     });
   const isCircle = circle! && !isHosted;
-  const loss = { number: FIRST_MOVE + MOVES_MAX, atMs: timeOf(chance.share()), seed: chance.next() };
+  const loss = { number: FIRST_MOVE + MOVES_MAX, atMs: timeOf(chance.share() / 2), seed: chance.next() };
   const losing = chance.oneOf(['hub', SITE]);
   return {
     device,

@@ -9,7 +9,7 @@ import { verify } from '../../src/journal/look/verify.ts';
 import type { Delivered } from '../world/network.ts';
 import type { SimulatedDisk } from '../world/simulated-disk.ts';
 import type { Machine } from './machine.ts';
-import type { DoorState, EngineState, StateName } from './runner/expected.ts';
+import type { DoorState, EngineState, StateName, WayState } from './runner/expected.ts';
 
 /** The states of a journal by the first words of the log line about them. */
 const logged: Readonly<Record<string, StateName>> = {
@@ -23,6 +23,8 @@ const logged: Readonly<Record<string, StateName>> = {
   'the line of an earlier report cannot be read': 'key unreadable',
   'the destination has all events, and reports are recorded': 'ack open',
   'reports get 503 until the destination has all events': 'ack closed',
+  'what is here of other journals is read from the whole journal': 'hub no snapshot',
+  'this folder was restored or copied, and others have later events': 'hub restored',
 };
 
 const FORWARD = /^(?:\/[^/]+)?\/forward\/([^/]+)(?:\/(\d+))?$/;
@@ -50,8 +52,8 @@ export class States {
     });
   }
 
-  /** What an engine went through, or a request of a command. */
-  met(state: EngineState | DoorState): void {
+  /** What an engine went through, a request of a command, or lines that were forwarded. */
+  met(state: EngineState | DoorState | WayState): void {
     this.#count(state);
   }
 

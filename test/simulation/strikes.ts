@@ -305,7 +305,7 @@ function endNow(machine: Machine, call: Call, kind: 'crash' | 'power cut', chanc
 }
 
 /** @param of what the power cut leaves of a file, where that is given */
-function end(
+export function end(
   machine: Machine,
   kind: 'crash' | 'power cut' | 'torn write',
   chance: Chance,

@@ -102,8 +102,11 @@ export class WaysOut {
       const [low, high] = [Math.min(seq, Number(printed)), Math.max(seq, Number(printed))];
       const isBetween = (line: { id: string; seq: number }) =>
         low <= line.seq && line.seq < high && !oracle.history.isLeftOut(to, line.id);
-      const isKnown = oracle.isRestoredOnce(journal, to) && !journal.machine.clock.hasJumped;
-      if (isKnown && linesThere(oracle, journal).some(isBetween))
+      const there = linesThere(oracle, journal);
+      // The id of an event has the time of the device that it came from, which is before those that were reported meanwhile.
+      const isOwn = there.every(({ from }) => from === undefined);
+      const isKnown = isOwn && oracle.isRestoredOnce(journal, to) && !journal.machine.clock.hasJumped;
+      if (isKnown && there.some(isBetween))
         oracle.breaks(`${journal.name} says that ${name} continues with ${printed}, and it is ${seq}`);
     }
     await this.#giveId(journal, seq, disk);

@@ -7,6 +7,7 @@ import type { History } from './history.ts';
 import { JournalView, type SeenLine } from './journal-view.ts';
 import { LettersView } from './letters-view.ts';
 import { Unanswered } from './replies.ts';
+import { Ways } from './ways.ts';
 
 /** A journal of a hub, a plain upstream, a hook, or an engine. */
 export type Place = MachineJournal | Upstream | Engine;
@@ -50,6 +51,7 @@ export interface Watched {
   /** When its service started last, in virtual time. */
   startedMs: number;
   readonly unanswered: Unanswered;
+  readonly ways: Ways;
 }
 
 /** @param nowMs virtual time */
@@ -66,7 +68,7 @@ export function newWatched(
   }));
   return {
     ...{ journal, sendsTo, view: new JournalView(history) },
-    ...{ restores: 0, wasBeginning: true, startedMs: 0, unanswered: new Unanswered(journal, nowMs) },
+    ...{ restores: 0, wasBeginning: true, startedMs: 0, unanswered: new Unanswered(journal, nowMs), ways: new Ways() },
   };
 }
 

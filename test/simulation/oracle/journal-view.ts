@@ -336,7 +336,7 @@ export class JournalView {
 }
 
 /** @returns the journal and the seq where a line of another journal was reported; undefined if it was here */
-export function nameOf({ origin, from }: SeenLine): SeenLine['from'] {
+export function nameOf({ origin, from }: Pick<SeenLine, 'origin' | 'from'>): SeenLine['from'] {
   return origin ?? from;
 }
 

@@ -9,6 +9,7 @@ import type { Reply } from '../../../src/http/message.ts';
 import type { Delivered } from '../../world/network.ts';
 import type { Stored } from '../engines/engine.ts';
 import type { Machine, MachineJournal } from '../machine.ts';
+import type { WayState } from '../runner/expected.ts';
 import { ONCE } from '../services.ts';
 import { added, begun, heard, isNew } from './beginnings.ts';
 import { cursorSeq, durableCursor, readCursor, sendingIn, wrongCursor } from './cursor.ts';
@@ -187,8 +188,8 @@ export class Oracle {
   mayLose(journal: MachineJournal, seqs: Iterable<number>): void {
     const { sources = [] } = JSON.parse(journal.disk.durableBytes(SNAPSHOT)?.toString() ?? '{}');
     const isAskedFor = ([source, seq]: readonly [source: string, seq: number]) => {
-      const [, last = 0, , ahead = []] = sources.find(([one]: [string]) => one === source) ?? [];
-      return seq > last && !ahead.some(([first, last]: [number, number]) => first <= seq && seq <= last);
+      const [, last = 0, , ahead] = sources.find(([one]: [string]) => one === source) ?? [];
+      return seq > last && !(ahead ?? []).some(([first, last]: [number, number]) => first <= seq && seq <= last);
     };
     this.viewOf(journal).mayLose(seqs, isAskedFor);
     this.#part(journal, false);
@@ -224,12 +225,12 @@ export class Oracle {
   losesSources(journal: MachineJournal): void {
     this.look(journal);
     const { view } = this.#of(journal);
+    this.#part(journal, false);
     if (markedIn(journal.disk.durableNames()) === 0) return;
     const there = [...view.lines.values()].filter(({ seq }) => view.isThere(seq)).sort((a, b) => a.seq - b.seq);
     for (const { from, origin } of there)
       for (const [source, seq] of [from, origin].filter((name) => name !== undefined))
         if (!view.firstKnown.has(source)) view.firstKnown.set(source, seq);
-    this.#part(journal, false);
   }
 
   /** A device gets another hub, which need not have what it had removed before. */
@@ -298,6 +299,12 @@ export class Oracle {
     const lacks = (line: SeenLine) => this.#isNotAcknowledged(journal, line);
     const answer = { reply, request, open: unanswered.events(), arrivedMs, lacks };
     this.#check(journal.name, wrongPosition(view, request, reply) ?? wrongReply(view, answer));
+  }
+
+  /** @returns what became of the lines of a request to a hub that was answered */
+  waysOf(journal: MachineJournal, request: Delivered, reply: Reply): WayState[] {
+    const { ways, view } = this.#of(journal);
+    return ways.replied(view, request, reply);
   }
 
   /** "With `--ack NAME` […] the reply waits until the destination NAME has the event as well." */
@@ -558,7 +565,11 @@ export class Oracle {
         const { name, to } = destination;
         const problem = 'received' in to ? wrongAtUpstream(to, destination, watched, this.history) : undefined;
         if (problem !== undefined) this.breaks(problem);
-        const isThere = this.#atPlace(to);
+        // A hub can have it by another way, which its sender does not know.
+        const wasSent = ({ seq, id }: SeenLine) =>
+          !('machine' in to) || this.viewOf(to).byOrigin.get(`${sourceOf(journal)},${seq}`)?.id === id;
+        const isAt = this.#atPlace(to);
+        const isThere = (line: SeenLine) => isAt(line) && wasSent(line);
         const isWhole = destination.comparedSeq === 0 && !view.wasBroken && !journal.machine.wasCopied;
         const lost = destination.letters.lost.map((gone) => view.lines.get(gone)!);
         const both = lost.find((line) => isWhole && isThere(line) && !this.history.mayBeTwice.has(line.id));

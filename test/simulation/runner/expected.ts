@@ -15,17 +15,21 @@ export type EngineState =
   | `nats ${'stored' | 'wrong last' | 'forgotten' | 'stale' | 'new leader'}`
   | `clickhouse ${'insert' | 'bad row' | 'token known' | 'token without rows' | 'lags'}`;
 
+/** What a hub does with events that can come by several ways. */
+export type WayState = `hub ${'left out' | 'later part first' | 'lost filled'}`;
+
 /** What became of a request of a command over the lock. */
 export type DoorState = 'door answered' | 'door refused' | 'door left unanswered';
 
 export type StateName =
   | EngineState
   | DoorState
+  | WayState
   | `journal ${JournalState['kind'] | Trouble['kind'] | 'waiting for space' | 'held back'}`
   | `start ${'in a new folder' | 'after a crash' | 'after a stop' | 'failed'}`
   | `finding ${FindingKind}`
   | `key ${'new' | 'joined' | 'replayed' | 'conflict' | 'unreadable'}`
-  | `hub ${'asked' | 'all new' | 'some new' | 'none new' | 'lost' | 'fork' | 'gap'}`
+  | `hub ${'asked' | 'all new' | 'some new' | 'none new' | 'lost' | 'fork' | 'gap' | 'restored' | 'no snapshot'}`
   | `forwarder ${ShownState | StopKind}`
   | `ack ${'open' | 'closed'}`
   | `dead letter ${DeadLetter['outcome'] | `in doubt, ${'taken' | 'given up'}`}`
@@ -79,6 +83,11 @@ const states: Readonly<Record<StateName, string>> = {
   'hub lost': REACHED,
   'hub fork': REACHED,
   'hub gap': REACHED,
+  'hub left out': REACHED,
+  'hub later part first': REACHED,
+  'hub lost filled': RARE,
+  'hub restored': RARE,
+  'hub no snapshot': REACHED,
   'forwarder asking': REACHED,
   'forwarder idle': REACHED,
   'forwarder sending': REACHED,
