@@ -16,6 +16,7 @@ interface ListedSource {
   readonly id: string;
   readonly last_seq: number;
   readonly lag_events: number | null;
+  readonly missing_events: number;
 }
 
 /**
@@ -63,6 +64,10 @@ async function wrongSources(oracle: Oracle, hub: MachineJournal, isAtRest: boole
     const isBehind = isAtRest && (listed?.lag_events ?? 0) > 0;
     if (listed === undefined || listed.last_seq < seq || isBehind)
       return `${JSON.stringify(listed)} of ${id}, and event ${seq} of it is there`;
+  }
+  for (const { id, last_seq, missing_events } of isAtRest ? sources : []) {
+    const missing = oracle.missingAt(hub, id, last_seq) ?? missing_events;
+    if (missing !== missing_events) return `that ${missing_events} events of ${id} are missing, and ${missing} are`;
   }
   return undefined;
 }

@@ -310,13 +310,21 @@ export class JournalView {
     if (line.from !== undefined) this.#noteOrigin(line);
     if (line.from === undefined) this.#history.add(line);
     const isKnownThere = (one: SeenLine) => !this.removed.has(one.seq) && one.seq >= this.knowsFrom;
-    const before = this.byMark.of(mark).find((one) => isKnownThere(one) && this.#isRepeat(one, line));
+    const isRepeat = (one: SeenLine) =>
+      (isKnownThere(one) || this.#isKnownAway(one, line)) && this.#isRepeat(one, line);
+    const before = this.byMark.of(mark).find(isRepeat);
     this.byMark.add(mark, line);
     if (before !== undefined && !this.#mayRepeat) return `${mark} is event ${before.seq} and event ${seq}`;
     if (key === undefined) return undefined;
     const other = this.byKey.of(key).find(isKnownThere);
     this.byKey.add(key, line);
     return other && !this.#mayRepeat ? `the key ${key} belongs to event ${other.seq} and to event ${seq}` : undefined;
+  }
+
+  /** Whether a hub knows that it had an event whose file retention has removed. */
+  #isKnownAway(before: SeenLine, { id, from }: SeenLine): boolean {
+    const isOnce = from !== undefined && before.from !== undefined && before.id === id && this.firstKnown.size === 0;
+    return isOnce && !this.wasBroken && this.removed.get(before.seq) !== EVER;
   }
 
   #noteOrigin(line: SeenLine): void {

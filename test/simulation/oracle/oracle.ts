@@ -6,6 +6,7 @@
 
 import { exitCodes } from '../../../src/config/exit-codes.ts';
 import type { Reply } from '../../../src/http/message.ts';
+import { upTo } from '../../support/tools.ts';
 import type { Delivered } from '../../world/network.ts';
 import type { Stored } from '../engines/engine.ts';
 import type { Machine, MachineJournal } from '../machine.ts';
@@ -31,6 +32,7 @@ import { History } from './history.ts';
 import { isJournalFile, type JournalView, markedIn, nameOf, type SeenLine } from './journal-view.ts';
 import { LettersView, lettersOf } from './letters-view.ts';
 import {
+  cameInOrder,
   forwardedIn,
   lastOf,
   storedIn,
@@ -554,6 +556,22 @@ export class Oracle {
     return last;
   }
 
+  /**
+   * @param lastSeq the last event of another journal that a hub has
+   * @returns how many before it the hub lacks; undefined if what an operator did can have changed that
+   */
+  missingAt(hub: MachineJournal, source: string, lastSeq: number): number | undefined {
+    const { view, restores } = this.#of(hub);
+    const from = [...this.#watched.values()].find(({ journal }) => sourceOf(journal) === source);
+    const isSure = restores === 0 && !view.wasBroken && view.firstKnown.size === 0 && !this.history.hasTwins;
+    if (from === undefined || from.view.wasBroken || !isSure || this.history.renamed.size > 0) return undefined;
+    const isThere = this.#atPlace(hub);
+    return upTo(lastSeq).filter((seq) => {
+      const line = from.view.lines.get(seq);
+      return line === undefined || !isThere(line);
+    }).length;
+  }
+
   /** Everything is settled, and nothing has happened for a while. */
   checkAtRest(): void {
     for (const watched of this.#watched.values()) {
@@ -565,9 +583,9 @@ export class Oracle {
         const { name, to } = destination;
         const problem = 'received' in to ? wrongAtUpstream(to, destination, watched, this.history) : undefined;
         if (problem !== undefined) this.breaks(problem);
-        // A hub can have it by another way, which its sender does not know.
-        const wasSent = ({ seq, id }: SeenLine) =>
-          !('machine' in to) || this.viewOf(to).byOrigin.get(`${sourceOf(journal)},${seq}`)?.id === id;
+        // By another way, or by a request that was late, which its sender does not know.
+        const wasSent = ({ seq }: SeenLine) =>
+          !('machine' in to) || cameInOrder(this.viewOf(to), [sourceOf(journal) ?? '', seq]);
         const isAt = this.#atPlace(to);
         const isThere = (line: SeenLine) => isAt(line) && wasSent(line);
         const isWhole = destination.comparedSeq === 0 && !view.wasBroken && !journal.machine.wasCopied;

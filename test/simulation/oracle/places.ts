@@ -18,6 +18,13 @@ export function forwardedIn({ lines }: JournalView): readonly Stored[] {
   );
 }
 
+/** Whether a hub got a line from its journal, and before the later ones. */
+export function cameInOrder({ byOrigin, lines }: JournalView, [source, seq]: NonNullable<SeenLine['from']>): boolean {
+  const own = byOrigin.get(`${source},${seq}`);
+  const isLater = ({ from, seq: at }: SeenLine) => from?.[0] === source && from[1] > seq && at < own!.seq;
+  return own !== undefined && ![...lines.values()].some(isLater);
+}
+
 /** @returns what an engine has. A table says how far a journal is by the largest seq */
 export function storedIn({ stored, isTable }: Engine): readonly Stored[] {
   const before = (a: Stored, b: Stored) => a.seq - b.seq || (a.id < b.id ? -1 : Number(a.id !== b.id));
@@ -61,6 +68,7 @@ export function wrongBetween(
   for (const { source: from, seq, id } of events) {
     // Whether a table has one twice is known by its number.
     if (from !== source || seq <= comparedSeq || (isTable && id === last.id)) continue;
+    if (seq <= last.seq && letters.named.has(seq)) continue; // a request that came after its lines were called lost
     const own = view.lines.get(seq);
     if (own?.id !== id && journal.machine.wasCopied) continue; // of the copy, which the hub heard first
     if (own?.id !== id) return `event ${seq} of ${journal.name}, which has another one`;
