@@ -163,6 +163,7 @@ export const stages: readonly Stage[] = [
       'getting-started',
       'dagster',
       'dagster-daemon',
+      'dagster-hostile',
       'dagster-refused',
     ],
     {

@@ -34,7 +34,7 @@ const PINS = {
     'httpx2==2.16.2',
   ],
   /** The oldest version that `assetlog dagster` is for. */
-  'dagster-old': ['dagster==1.11.0', 'sqlalchemy==2.0.44'],
+  'dagster-old': ['dagster==1.11.0', 'dagster-webserver==1.11.0', 'sqlalchemy==2.0.44'],
   contract: ['schemathesis==4.32.5'],
   'openapi-python-client': ['openapi-python-client==0.29.1'],
   'oapi-codegen': 'v2.8.2',

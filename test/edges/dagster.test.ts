@@ -65,7 +65,7 @@ for (const { name, python, skip, hasCheckPartitions } of versions) {
         inf: ['Text', '1e400'],
         inner: ['Json', { a: '1e999' }],
         enum: ['Text', '{"__enum__": "X.y"}'],
-        lone: ['Text', '\ud800'],
+        lone: ['Text', '"\\ud800"'],
         md: ['Markdown', '# Title'],
         path: ['Path', '/a'],
         time: ['Timestamp', '1.5'],

@@ -6,7 +6,7 @@
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { endGroup, isRunning, program, root, type Scope } from './program.ts';
@@ -17,6 +17,8 @@ const oldPython = process.env['ASSETLOG_TEST_DAGSTER_OLD'];
 interface Version {
   readonly name: string;
   readonly python: string;
+  /** The executable of the web server. */
+  readonly webServer: string;
   /** Why its tests are skipped, or false. */
   readonly skip: string | false;
   /** Results of checks can have a partition. */
@@ -28,12 +30,14 @@ export const versions: readonly Version[] = [
   {
     name: 'the newest Dagster',
     python: referenceExecutable === undefined ? '' : pythonOf(referenceExecutable),
+    webServer: referenceExecutable ?? '',
     skip: withoutReference,
     hasCheckPartitions: true,
   },
   {
     name: 'the oldest Dagster',
     python: oldPython ?? '',
+    webServer: join(dirname(oldPython ?? ''), 'dagster-webserver'),
     skip: oldPython === undefined && 'no Dagster 1.11 here: name its Python in ASSETLOG_TEST_DAGSTER_OLD',
     hasCheckPartitions: false,
   },
@@ -196,11 +200,20 @@ cursors = [text for (body,) in rows("schedules/schedules.db", "SELECT instigator
            for text in re.findall(r'"cursor": "\\[\\[(\\d+)', body)]
 seqs = [int(seq) for (event,) in rows("history/runs/index.db", "SELECT event FROM event_logs ORDER BY id")
         for seq in re.findall(r'IntMetadataEntryData", "value": (\\d+)}, "label": "assetlog/seq"', event)]
-print(json.dumps({"cursor": int((cursors or ["0"])[0]), "seqs": seqs}))
+failures = [body for (body,) in rows("schedules/schedules.db", "SELECT tick_body FROM job_ticks WHERE status = 'FAILURE'")]
+print(json.dumps({"cursor": int((cursors or ["0"])[0]), "seqs": seqs, "failures": failures}))
 `;
 
-/** @returns the seqs of the events that are in the storage of Dagster, and the seq in the cursor of the sensor */
-export function readStorage(home: string): { readonly seqs: readonly number[]; readonly cursor: number } {
+interface Storage {
+  /** Of each stored event. */
+  readonly seqs: readonly number[];
+  /** The seq in the cursor of the sensor. */
+  readonly cursor: number;
+  /** Each tick that failed. */
+  readonly failures: readonly string[];
+}
+
+export function readStorage(home: string): Storage {
   const { status, stdout } = spawnSync('python3', ['-c', READ_STORAGE, home], { encoding: 'utf8' });
-  return status === 0 ? JSON.parse(stdout) : { seqs: [], cursor: 0 }; // a file is missing, has no tables, or is being written
+  return status === 0 ? JSON.parse(stdout) : { seqs: [], cursor: 0, failures: [] }; // a file is missing, has no tables, or is being written
 }

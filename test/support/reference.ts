@@ -128,15 +128,61 @@ const RECORDED = `query ($path: [String!]!) {
  * @returns the partition of each, such as `['1', '2', '2']`; at most 10,000 of each kind, the limit of the reference
  */
 export async function partitionsAtReference(port: number, path: readonly string[]): Promise<string[]> {
+  const { assetOrError } = await askReference(port, RECORDED, { path });
+  const { assetMaterializations = [], assetObservations = [] } = assetOrError;
+  return [...assetMaterializations, ...assetObservations].map(({ partition }: { partition: string }) => partition);
+}
+
+/** Every member of every type of metadata that both the oldest and the newest version show. */
+const ENTRIES = `metadataEntries {
+  __typename label
+  ... on TextMetadataEntry { text } ... on JsonMetadataEntry { jsonString } ... on UrlMetadataEntry { url }
+  ... on PathMetadataEntry { path } ... on NotebookMetadataEntry { path } ... on MarkdownMetadataEntry { mdStr }
+  ... on IntMetadataEntry { intValue intRepr } ... on FloatMetadataEntry { floatValue }
+  ... on BoolMetadataEntry { boolValue } ... on TimestampMetadataEntry { timestamp }
+  ... on PipelineRunMetadataEntry { runId } ... on AssetMetadataEntry { assetKey { path } }
+  ... on TableMetadataEntry { table { records schema { columns { name type } } } }
+  ... on TableSchemaMetadataEntry { schema { columns { name type constraints { nullable unique other } } } }
+  ... on TableColumnLineageMetadataEntry { lineage { columnName columnDeps { assetKey { path } columnName } } }
+}`;
+const EVENT = `timestamp partition description tags { key value } ${ENTRIES}`;
+const HISTORY = `query ($path: [String!]!, $check: String!) {
+  assetOrError(assetKey: { path: $path }) {
+    ... on Asset { assetMaterializations(limit: 100) { ${EVENT} } assetObservations(limit: 100) { ${EVENT} } }
+  }
+  assetCheckExecutions(assetKey: { path: $path }, checkName: $check, limit: 100) {
+    status timestamp evaluation { severity ${ENTRIES} }
+  }
+}`;
+
+interface Shown {
+  readonly metadataEntries: readonly { readonly label: string; readonly __typename: string }[];
+}
+
+/**
+ * Asks the reference, over GraphQL, for the history of an asset, with each member that its pages show.
+ * @returns its materializations, observations and results of a check. @throws if the reference cannot show them
+ */
+export async function historyAtReference(
+  port: number,
+  path: readonly string[],
+  check: string,
+): Promise<readonly (readonly Shown[])[]> {
+  const { assetOrError, assetCheckExecutions } = await askReference(port, HISTORY, { path, check });
+  const evaluations = assetCheckExecutions.map(({ evaluation }: { evaluation: Shown }) => evaluation);
+  return [assetOrError.assetMaterializations ?? [], assetOrError.assetObservations ?? [], evaluations];
+}
+
+async function askReference(port: number, query: string, variables: object) {
   const reply = await fetch(`http://127.0.0.1:${port}/graphql`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ query: RECORDED, variables: { path } }),
+    body: JSON.stringify({ query, variables }),
   });
   const text = await reply.text();
-  const { assetMaterializations = [], assetObservations = [] } =
-    JSON.parse(text).data?.assetOrError ?? assert.fail(text);
-  return [...assetMaterializations, ...assetObservations].map(({ partition }: { partition: string }) => partition);
+  const { data, errors } = reply.ok ? JSON.parse(text) : assert.fail(`${reply.status} ${text}`);
+  assert.equal(errors, undefined, text);
+  return data;
 }
 
 async function endReference(child: ChildProcess): Promise<void> {

@@ -96,15 +96,18 @@ def thin_out(marks: List[Mark]) -> List[Mark]:
             kept.append(mark)
     return kept
 
-def is_own(value: Any) -> bool:
-    """Whether Dagster would read a member such as "__class__" or "__enum__" as its own, and then not the history of the asset."""
+def is_unreadable(value: Any) -> bool:
+    """Whether Dagster could not show the history of the asset with it: a name such as "__class__" or "__enum__" is its own, and
+    half of a surrogate pair has no bytes."""
     if isinstance(value, dict):
-        return any(name.startswith("__") or is_own(one) for name, one in value.items())
-    return isinstance(value, list) and any(map(is_own, value))
+        return any(name.startswith("__") or is_unreadable(name) or is_unreadable(one) for name, one in value.items())
+    if isinstance(value, str):
+        return re.search("[\ud800-\udfff]", value) is not None
+    return isinstance(value, list) and any(map(is_unreadable, value))
 
 def typed(value: Any) -> Any:
     """The sender names a type as in Dagster Pipes: {"type": "md", "raw_value": "# Title"}"""
-    if is_own(value):
+    if is_unreadable(value):
         return dg.MetadataValue.text(json.dumps(value))
     if isinstance(value, dict) and value.keys() == {"type", "raw_value"}:
         try:
@@ -125,7 +128,8 @@ def convert(event: Dict[str, Any]) -> Any:
     happened, recorded = event.get("event_time"), event.get("recorded", event["time"])
     at = happened or recorded
     seconds = datetime.fromisoformat(at[:19] + "+00:00").timestamp() + float("0" + at[19:-1])
-    metadata = {name: typed(value) for name, value in event.get("metadata", {}).items()}
+    metadata = {json.dumps(name) if is_unreadable({name: None}) else name: typed(value)
+                for name, value in event.get("metadata", {}).items()}
     if not is_time(metadata.get(UPDATED)):
         metadata.pop(UPDATED, None)
         if event["type"] == "AssetMaterialization":  # others do not update the asset

@@ -39,7 +39,8 @@ const printed = {
           'logs it, the check is_complete of the asset "assetlog" fails, and the sensor continues.',
         '',
         'Metadata: a text that begins with https:// is a link. {"type": "md", "raw_value": "# Title"} is Markdown; the\n' +
-          'types are those of Dagster Pipes, such as path, url, timestamp, int and table_schema. What Dagster refuses is JSON.',
+          'types are those of Dagster Pipes, such as path, url, timestamp, int and table_schema. What Dagster refuses is JSON,\n' +
+          'and what it could not show is a text: names like __class__, and half of a surrogate pair.',
         'Dagster stores one result for each partition of a check. The next ones have assetlog/partition in the metadata.',
         'To begin later, set the cursor of the sensor in Dagster to [[SEQ, "ID"]], the last event that is left out.',
         '',
