@@ -179,15 +179,18 @@ export const stages: readonly Stage[] = [
   }),
   edges(
     'recipes',
-    'the recipes of the pages: Python 3.8 to 3.13, pytest, Go, Java, DuckDB, PostgreSQL, S3, promtool',
-    ['recipes', 'python', 'promtool'],
+    'the recipes of the pages, and what commands print: Python 3.8 to 3.13, Go, Java, databases, S3, Alertmanager, proxies',
+    ['recipes', 'python', 'relay', 'printed', 'promtool'],
     {
       when: 'changed',
       inputs: [
         ...['test/edges', 'README.md', 'bin', 'src/test-mode', 'src/telemetry', ...LINES],
-        ...['src/commands/printed', 'src/http/batch.ts'],
+        ...['src/commands/printed', 'src/http/batch.ts', 'src/forward/alarms'],
       ],
-      tools: ['recipes', 'python3', 'pythons', 'postgresql', 'promtool', 'go', 'javac', 'curl', 'jq', 'openssl'],
+      tools: [
+        ...(['reference', 'dagster-old', 'recipes', 'python3', 'pythons', 'postgresql', 'promtool', 'go'] as const),
+        ...(['javac', 'curl', 'jq', 'openssl', 'prometheus-alertmanager', 'tinyproxy'] as const),
+      ],
     },
   ),
   edges('checkers', 'ruff, pyright and mypy on the programs that commands print', ['checkers'], {

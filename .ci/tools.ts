@@ -52,6 +52,19 @@ const PINS = {
    * runs on 3.7 uses nothing newer.
    */
   pythons: ['3.7.9-1.5.4', '3.9.6-1.5.6', '3.10.8-1.5.8', '3.11.3-1.5.9', '3.12.1-1.5.10', '3.13.5-1.5.12'],
+  /** For all these versions, so as old as the oldest wants. */
+  'python-modules': [
+    ...[
+      'pytest==7.4.4',
+      'pluggy==1.2.0',
+      'iniconfig==2.0.0',
+      'packaging==24.0',
+      'exceptiongroup==1.2.2',
+      'tomli==2.0.1',
+    ],
+    ...['importlib-metadata==6.7.0', 'zipp==3.15.0', 'typing-extensions==4.7.1'],
+    ...['freezegun==1.5.1', 'python-dateutil==2.9.0.post0', 'six==1.17.0'],
+  ],
   'python-checkers': ['mypy==2.4.1', 'pyright==1.1.414', 'ruff==0.17.6'],
   clickhouse: ['chdb==4.4.0'],
   nats: 'v2.15.2',
@@ -107,6 +120,7 @@ const packages = {
   strace: { package: 'strace', version: '--version' },
   'systemd-analyze': { package: 'systemd', version: '--version' },
   xfs_io: { package: 'xfsprogs', version: '-V' },
+  'prometheus-alertmanager': { package: 'prometheus-alertmanager', version: '--version' },
   tinyproxy: { package: 'tinyproxy', version: '-v' },
   wine: { package: 'wine', version: '--version' },
   zsh: { package: 'zsh', version: '--version' },
@@ -208,6 +222,15 @@ async function pythonOf(release: string): Promise<string> {
     writeFileSync(join(unfinished, name), `#!/bin/sh\n${start}\n`, { mode: 0o755 });
   });
   return join(folder, name);
+}
+
+/** @returns a folder of modules that each of `PINS.pythons` can import */
+function pythonModules(): Promise<string> {
+  const modules = PINS['python-modules'];
+  return cached(`python-modules-${hashOf(modules.join(' '))}`, async (folder) => {
+    const options = ['--no-deps', '--only-binary', ':all:', '--python-version', '3.7', '--target', folder];
+    await mustRun('pip', ['install', '-q', ...options, ...modules]);
+  });
 }
 
 /** Go 1.21 and later download the Go version that a tool needs. */
@@ -345,7 +368,8 @@ async function get(name: ToolName): Promise<Additions> {
       if (!(await isThere('mvn'))) await installPackage('maven');
       const found: string[] = [];
       for (const release of PINS.pythons) found.push(await pythonOf(release));
-      return { variables: { ASSETLOG_TEST_PYTHONS: found.join(':') } };
+      const modules = await pythonModules();
+      return { variables: { ASSETLOG_TEST_PYTHONS: found.join(':'), ASSETLOG_TEST_PYTHON_MODULES: modules } };
     }
     case 'python-checkers':
       return { variables: { ASSETLOG_TEST_PYTHON_CHECKERS: join(await environment('python-checkers'), 'bin') } };

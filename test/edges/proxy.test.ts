@@ -1,81 +1,19 @@
 /** A device, a hook and commands behind tinyproxy, which asks for a login: what goes through it, and which machine an error names. */
 
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { connect, createServer, type Server, type Socket } from 'node:net';
-import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
-import { type TestContext, test } from 'node:test';
+import { test } from 'node:test';
 import { createServer as createTlsServer } from 'node:tls';
 import { assertAtHub, forwardFile, forwardStatus, reachesHub } from '../support/forwarded.ts';
 import { makeCertificate } from '../support/nginx.ts';
-import { freePort, newFolder, run as runProgram, startService } from '../support/program.ts';
+import { newFolder, run as runProgram, startService } from '../support/program.ts';
 import { record } from '../support/report.ts';
+import { outerAddress, startOuter, startTinyproxy, withoutTinyproxy } from '../support/tinyproxy.ts';
 import { eventually, missing } from '../support/tools.ts';
-import { listenOn } from '../world/http-server.ts';
 
-/** What is on the loopback interface is never reached through a proxy. */
-const address = Object.values(networkInterfaces())
-  .flatMap((all) => all ?? [])
-  .find(({ family, internal }) => family === 'IPv4' && !internal)?.address;
-const skip =
-  missing('tinyproxy is not installed', 'tinyproxy', ['-v']) ||
-  missing('openssl is not installed', 'openssl', ['version']) ||
-  (address === undefined && 'this machine has no address besides loopback');
-
-const PASSWORD = 'correct-horse-battery';
-
-async function startTinyproxy(t: TestContext) {
-  const folder = newFolder(t);
-  const port = await freePort(t);
-  const [file, logFile] = [join(folder, 'tinyproxy.conf'), join(folder, 'log')];
-  const lines = [`Port ${port}`, 'Listen 127.0.0.1', 'Timeout 60', 'LogLevel Info', `LogFile "${logFile}"`];
-  writeFileSync(file, [...lines, 'MaxClients 50', `BasicAuth me ${PASSWORD}`, ''].join('\n'));
-  const child = spawn('tinyproxy', ['-d', '-c', file], { stdio: 'ignore' });
-  const closed = once(child, 'close');
-  const stop = async () => {
-    child.kill('SIGKILL');
-    await closed;
-  };
-  t.after(stop);
-  const url = (password = PASSWORD) => `http://me:${password}@127.0.0.1:${port}`;
-  await eventually('tinyproxy listens', () => answers(port));
-  return { name: `http://127.0.0.1:${port}`, url, stop, log: () => readFileSync(logFile, 'utf8') };
-}
-
-function answers(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect(port, '127.0.0.1', () => resolve(true)).on('error', () => resolve(false));
-    socket.once('connect', () => socket.destroy());
-  });
-}
-
-/** Leads what arrives at the machine's other address to a port of loopback. */
-async function startRelay(t: TestContext, port: number, create: (listener: (socket: Socket) => void) => Server) {
-  const all = new Set<Socket>();
-  const server = create((socket) => {
-    const other = connect(port, '127.0.0.1');
-    socket.pipe(other).pipe(socket);
-    for (const one of [socket, other]) {
-      all.add(one);
-      one
-        .on('error', () => {})
-        .on('close', () => {
-          all.delete(one);
-          socket.destroy();
-          other.destroy();
-        });
-    }
-  });
-  const end = () => {
-    server.close();
-    for (const socket of all) socket.destroy();
-  };
-  t.after(end);
-  return { port: await listenOn(t, server, address), end };
-}
+const skip = withoutTinyproxy || missing('openssl is not installed', 'openssl', ['version']);
+const address = String(outerAddress);
 
 test('events reach remote hubs through tinyproxy, with TLS and without, and a hub on this machine directly', {
   skip,
@@ -84,11 +22,11 @@ test('events reach remote hubs through tinyproxy, with TLS and without, and a hu
   const folder = newFolder(t);
   const { certificateFile, keyFile } = makeCertificate(folder, address);
   const key = { key: readFileSync(keyFile), cert: readFileSync(certificateFile) };
-  const args = ['--allowed-host', address!];
+  const args = ['--allowed-host', address];
   const hubs = await Promise.all([1, 2, 3].map(() => startService(t, { args })));
   const [plainHub, tlsHub, nearHub] = hubs as [(typeof hubs)[0], (typeof hubs)[0], (typeof hubs)[0]];
-  const plain = await startRelay(t, plainHub.port, (listener) => createServer(listener));
-  const tls = await startRelay(t, tlsHub.port, (listener) => createTlsServer(key, listener));
+  const plain = await startOuter(t, plainHub.port);
+  const tls = await startOuter(t, tlsHub.port, (listener) => createTlsServer(key, listener));
   const file = join(folder, 'forward.json');
   writeFileSync(join(folder, 'proxy.url'), proxy.url());
   const destinations = [
@@ -133,7 +71,8 @@ test('events reach remote hubs through tinyproxy, with TLS and without, and a hu
   const { stderr } = await device.kill();
   for (const name of ['plain', 'tls']) assert.match(stderr, RegExp(`through proxy .*${name}`));
   assert.doesNotMatch(stderr, /through proxy .*near/);
-  const secrets = [PASSWORD, 'wrong-password', ...[PASSWORD, 'wrong-password'].map((one) => btoa(`me:${one}`))];
+  const passwords = [proxy.password, 'wrong-password'];
+  const secrets = [...passwords, ...passwords.map((one) => btoa(`me:${one}`))];
   const shown = `${seen.join('\n')}${stderr}`;
   assert.deepEqual(
     secrets.filter((secret) => shown.includes(secret)),
@@ -145,9 +84,9 @@ test('commands with --url use the variables of the environment, and healthcheck 
   const proxy = await startTinyproxy(t);
   const { certificateFile, keyFile } = makeCertificate(newFolder(t), address);
   const key = { key: readFileSync(keyFile), cert: readFileSync(certificateFile) };
-  const service = await startService(t, { args: ['--allowed-host', address!] });
-  const plain = await startRelay(t, service.port, (listener) => createServer(listener));
-  const tls = await startRelay(t, service.port, (listener) => createTlsServer(key, listener));
+  const service = await startService(t, { args: ['--allowed-host', address] });
+  const plain = await startOuter(t, service.port);
+  const tls = await startOuter(t, service.port, (listener) => createTlsServer(key, listener));
   const env = { HTTP_PROXY: proxy.url(), https_proxy: proxy.url(), NODE_EXTRA_CA_CERTS: certificateFile };
   const run = (args: string[], more: Record<string, string> = {}) => runProgram(args, { env: { ...env, ...more } });
   for (const url of [`http://${address}:${plain.port}`, `https://${address}:${tls.port}`]) {
@@ -165,7 +104,7 @@ test('commands with --url use the variables of the environment, and healthcheck 
   }
   const before = proxy.log();
   const direct = await run(['report', 'observation', 'a', '--url', `http://${address}:${plain.port}`], {
-    NO_PROXY: address!,
+    NO_PROXY: address,
   });
   assert.equal(direct.code, 0, direct.stderr);
   assert.equal((await run(['report', 'observation', 'a', '--url', service.url])).code, 0);

@@ -1,6 +1,6 @@
 /**
  * The client that `assetlog python` prints, in each version of Python that it is for, with a service in test mode and with servers
- * that answer like neighbours. ASSETLOG_TEST_PYTHONS names executables, separated by colons. Pauses take no time, and are returned.
+ * that answer like neighbours. Pauses take no time, and are returned.
  */
 
 import assert from 'node:assert/strict';
@@ -21,24 +21,10 @@ import { fault } from '../support/faults.ts';
 import { page } from '../support/handbook.ts';
 import { makeCertificate } from '../support/nginx.ts';
 import { freePort, newFolder, startService } from '../support/program.ts';
+import { type Cases, testInEach } from '../support/pythons.ts';
 import { missing, within } from '../support/tools.ts';
 import type { Scripted } from '../world/http.ts';
 import { listenOn, startScripted } from '../world/http-server.ts';
-
-const WANTED = ['3.8', '3.9', '3.10', '3.11', '3.12', '3.13'];
-
-/** By its version, such as `3.8`. */
-const pythons = new Map<string, string>();
-for (const python of [
-  'python3',
-  ...['3.7', ...WANTED].map((each) => `python${each}`),
-  ...(process.env['ASSETLOG_TEST_PYTHONS'] ?? '').split(':').filter(Boolean),
-]) {
-  const { stdout } = spawnSync(python, ['-c', 'import sys; print("%d.%d" % sys.version_info[:2])'], {
-    encoding: 'utf8',
-  });
-  if (stdout) pythons.set(stdout.trim(), python);
-}
 
 const DRIVER = `
 import json, os, sys, time
@@ -110,7 +96,7 @@ const items = (count: number, more = {}) => Array.from({ length: count }, (_, in
 /** The numbers of lines that are items, in the body of a request. */
 const numbersIn = (body: string) => body.split('\n').flatMap((line, index) => (line === '' ? [] : [index + 1]));
 
-const cases: Readonly<Record<string, (t: TestContext, python: string) => Promise<void>>> = {
+const cases: Cases = {
   'the example of the handbook reports, and returns the wrong items': async (t, python) => {
     const [, example = ''] = /^```python\n(.*?)^```$/ms.exec(page('report-clients')) ?? [];
     assert.match(page('report-clients'), /^```bash\nassetlog python > assetlog_client\.py\n```$/m);
@@ -170,10 +156,7 @@ const cases: Readonly<Record<string, (t: TestContext, python: string) => Promise
     assert.equal(service.events().length, 300);
   },
 
-  'a list that exceeds a body is sent with the keys k, k/1, k/2, also after any end [edges-python-3]': async (
-    t,
-    python,
-  ) => {
+  'a list that exceeds a body is sent with the keys k, k/1, k/2, also after any end': async (t, python) => {
     const service = await startService(t, { args: ['--test'] });
     const { report } = await startClient(t, python, { ASSETLOG_URL: service.url });
     const text = 'x'.repeat(300_000);
@@ -214,10 +197,7 @@ const cases: Readonly<Record<string, (t: TestContext, python: string) => Promise
     assert.equal(service.events().at(-1)?.['idempotency_key'], 'whole/1');
   },
 
-  'a list that a proxy accepts only in parts is sent in parts, with the same key [edges-python-4]': async (
-    t,
-    python,
-  ) => {
+  'a list that a proxy accepts only in parts is sent in parts, with the same key': async (t, python) => {
     const { url, got } = await startScripted(t, ({ body }) => {
       const numbers = numbersIn(body);
       if (numbers.length > 2 || numbers.includes(4)) return [413, '<h1>413 Request Entity Too Large</h1>'];
@@ -354,37 +334,41 @@ const cases: Readonly<Record<string, (t: TestContext, python: string) => Promise
     }
   },
 
-  'after a lost reply a report to a service without keys is in doubt, and not sent again': async (t, python) => {
-    const documentWith = (path: string, parameters: object) =>
-      JSON.stringify({ paths: { [path]: {} }, components: { parameters } });
-    const none = documentWith('/report_asset_batch/', { asset_key: {} });
-    const keys = documentWith('/{deployment_name}/report_asset_batch/', { 'Idempotency-Key': {} });
-    for (const lost of [undefined, [502, 'x'], [500, 'x'], [504, 'x']] as const) {
-      const sent: string[] = [];
-      let document: Scripted = [200, none];
-      const { url, got } = await startScripted(t, ({ method, url: path = '' }) => {
-        if (method === 'GET') return path === '/openapi.json' ? document : [404, '{"error": "no such path"}'];
-        sent.push(path);
-        return sent.length === 2 ? [200, '{"recorded": 1}'] : (lost as Scripted | undefined);
-      });
-      const { report } = await startClient(t, python);
-      for (const other of [
-        [200, none],
-        [200, '<p>'],
-        [404, '{}'],
-      ] as const) {
-        document = [...other];
-        sent.length = 0;
-        const { raised, done, text } = await report(items(1), { url });
-        assert.deepEqual([raised, done, sent.length], ['InDoubt', 0, 1]);
-        assert.match(text ?? '', /; the report is in doubt, since the service takes no keys \(key /);
+  'after a lost reply a report to a service without keys is in doubt, and not sent again [edges-python-6]':
+    async (t, python) => {
+      const documentWith = (path: string, parameters: object) =>
+        JSON.stringify({ paths: { [path]: {} }, components: { parameters } });
+      const none = documentWith('/report_asset_batch/', { asset_key: {} });
+      const keys = documentWith('/{deployment_name}/report_asset_batch/', { 'Idempotency-Key': {} });
+      for (const lost of [undefined, [502, 'x'], [500, 'x'], [504, 'x']] as const) {
+        const sent: string[] = [];
+        let document: Scripted = [200, none];
+        const { url, got } = await startScripted(t, ({ method, url: path = '' }) => {
+          if (method === 'GET') return path === '/openapi.json' ? document : [404, '{"error": "no such path"}'];
+          sent.push(path);
+          return sent.length === 2 ? [200, '{"recorded": 1}'] : (lost as Scripted | undefined);
+        });
+        const { report } = await startClient(t, python);
+        for (const other of [
+          [200, none],
+          [200, '<p>'],
+          [404, '{}'],
+        ] as const) {
+          document = [...other];
+          sent.length = 0;
+          const { raised, done, text } = await report(items(1), { url });
+          assert.deepEqual([raised, done, sent.length], ['InDoubt', 0, 1]);
+          assert.match(text ?? '', /; the report is in doubt, since the service takes no keys \(key /);
+        }
+        [document, sent.length] = [[200, keys], 0];
+        assert.deepEqual((await report(items(1), { url: `${url}/prod` })).wrong, []);
+        assert.deepEqual(sent, ['/prod/report_asset_batch/', '/prod/report_asset_batch/']);
+        assert.equal(got.filter(({ url: path }) => path === '/openapi.json').length, 4, 'once in each call');
+        [document, sent.length] = [[503, ''], 0];
+        assert.equal((await report(items(1), { url, retry_for: 5 })).raised, 'Unavailable');
+        assert.equal(sent.length, 1, 'nothing is sent again before it is known');
       }
-      [document, sent.length] = [[200, keys], 0];
-      assert.deepEqual((await report(items(1), { url: `${url}/prod` })).wrong, []);
-      assert.deepEqual(sent, ['/prod/report_asset_batch/', '/prod/report_asset_batch/']);
-      assert.equal(got.filter(({ url: path }) => path === '/openapi.json').length, 4, 'once in each call');
-    }
-  },
+    },
 
   'a certificate is verified, and a wrong one is raised at once': async (t, python) => {
     const { certificateFile, keyFile } = makeCertificate(newFolder(t));
@@ -466,12 +450,7 @@ const cases: Readonly<Record<string, (t: TestContext, python: string) => Promise
   },
 };
 
-for (const wanted of WANTED) {
-  const python = pythons.get(wanted) ?? (wanted === '3.8' ? pythons.get('3.7') : undefined);
-  const skip = `there is no Python ${wanted} here; name it in ASSETLOG_TEST_PYTHONS`;
-  if (python === undefined) test(`Python ${wanted}`, { skip }, () => {});
-  else for (const [name, act] of Object.entries(cases)) test(`Python ${wanted}: ${name}`, (t) => act(t, python));
-}
+testInEach(cases);
 
 const withoutPython = missing('Python is not installed', 'python3', ['--version']);
 

@@ -59,9 +59,10 @@ def alertmanager(event: Event, alarm: Event, text: str) -> Message:  # ALARM_URL
     for label, name in (("deployment", "deployment"), ("check", "check_name"), ("partition", "partition")):
         if name in event:
             labels[label] = event[name]
-    now = datetime.datetime.now(datetime.timezone.utc).isoformat()
-    starts = alarm.get("before", alarm).get("since", event.get("time", now))
-    ends = now if is_end(event, alarm) else "2100-01-01T00:00:00Z"
+    now = datetime.datetime.now(datetime.timezone.utc)
+    starts, ends = alarm.get("before", alarm).get("since", event.get("time", now.isoformat())), "2100-01-01T00:00:00Z"
+    if is_end(event, alarm):  # Alertmanager ignores an end that is ahead of its own clock: the alert would last
+        starts = ends = (now - datetime.timedelta(minutes=1)).isoformat()
     return URL, [{"labels": labels, "annotations": {"summary": text}, "startsAt": starts, "endsAt": ends}]
 
 def ping(event: Event, alarm: Event, text: str) -> Message:  # ALARM_URL=https://hc-ping.com/UUID, one for each check
@@ -88,7 +89,7 @@ class AnyStatus(urllib.request.HTTPErrorProcessor):
     https_response = http_response
 
 class Connections(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
-    """Keeps the connection of a request, which a timer can end."""
+    """Keeps the connection of a request, which a thread can end."""
     made: Any = None
 
     def do_open(self, http_class: Any, req: Any, **http_conn_args: Any) -> Any:
@@ -108,18 +109,21 @@ class Relay(http.server.BaseHTTPRequestHandler):
     timeout = SECONDS
 
     def handle(self) -> None:
-        self.connections = Connections()
-        timer = threading.Timer(SECONDS, self.end)
-        timer.daemon = True
-        timer.start()
+        self.connections, is_done = Connections(), threading.Event()
+
+        def watch() -> None:
+            is_late = not is_done.wait(SECONDS)
+            while is_late and not is_done.wait(0.1):  # again, for a connection that is made meanwhile
+                cut(getattr(self.connections.made, "sock", None))
+                cut(self.connection)
+
+        threading.Thread(target=watch, daemon=True).start()
         try:
             super().handle()
+        except OSError as error:  # the sender of the event is gone
+            self.log_error("%s", error)
         finally:
-            timer.cancel()
-
-    def end(self) -> None:
-        cut(getattr(self.connections.made, "sock", None))
-        cut(self.connection)
+            is_done.set()
 
     def do_POST(self) -> None:
         self.send_response(403 if self.headers.get("Origin") is not None else self.pass_on())
@@ -149,15 +153,19 @@ class Relay(http.server.BaseHTTPRequestHandler):
                 status = int(reply.status)
         except (OSError, http.client.HTTPException):
             return 503
-        return 502 if 300 <= status < 400 else status
+        return 502 if status < 200 or 300 <= status < 400 else status
 
 class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
-    daemon_threads = True
+    daemon_threads, request_queue_size = True, 128
     slots = threading.BoundedSemaphore(CONNECTIONS)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         self.slots.acquire()  # others wait in the backlog of the socket
-        super().process_request(request, client_address)
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:  # no thread can be started
+            self.slots.release()
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:

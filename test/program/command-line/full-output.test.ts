@@ -5,7 +5,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { version } from '../../../src/config/names.ts';
-import { newFolder, run } from '../../support/program.ts';
+import { newFolder, root, run } from '../../support/program.ts';
 import { FIRST, segment } from '../../support/segments.ts';
 import { each } from '../../support/tools.ts';
 
@@ -42,14 +42,16 @@ test('a command whose output cannot be written ends with an exit code other than
   });
 });
 
-test('a printed program is appended to a file once, and not after another version of it', async (t) => {
+test('a printed program has the bytes of its source, and is appended to a file once, not after another version of it', async (t) => {
   const folder = newFolder(t);
-  await each(['dagster', 'pytest', 'python', 'relay'], 3, async (name) => {
+  const files = { dagster: 'sensor', pytest: 'fixtures', python: 'client', relay: 'relay' };
+  await each(Object.entries(files), 3, async ([name, word]) => {
     const file = join(folder, name);
     writeFileSync(file, '# mine\n');
     const append = () => run([name], { under: ['sh', '-c', `exec "$@" >> '${file}'`, 'sh'] });
     assert.equal((await append()).code, 0);
     const once = readFileSync(file, 'utf8');
+    assert.equal(once, `# mine\n${readFileSync(join(root, `src/commands/printed/assetlog_${word}.py`), 'utf8')}`);
     const [, head = ''] = /^# mine\n(# .* assetlog \S+): /.exec(once) ?? [];
     const refused = `assetlog: the file has "${head}" already; remove that first, and append to the file again\n`;
     const second = await append();
