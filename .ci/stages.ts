@@ -31,7 +31,15 @@ export const TEST_COMMAND = 'npm ci && npm test';
 
 const ALL = ['src', 'test', 'bin', 'README.md'];
 /** The code of all test processes, and of the program that they start. */
-const SUPPORT = ['test/support', 'test/world', 'src/server.ts', 'src/service.ts', 'src/service', 'src/config'];
+const SUPPORT = [
+  'test/support',
+  'test/python',
+  'test/world',
+  'src/server.ts',
+  'src/service.ts',
+  'src/service',
+  'src/config',
+];
 const HTTP = ['src/http', 'src/event', ...SUPPORT];
 const LINES = ['src/journal/line', 'src/event', ...SUPPORT];
 const FORWARD = ['src/forward', 'src/client', 'src/journal/line', ...SUPPORT];
@@ -45,7 +53,7 @@ function programOn(version: '20' | '22' | '24' | '26', when: Stage['when']): Sta
     asks: `the program's tests with the built file, on Node ${version}`,
     when,
     command: ['test:built'],
-    inputs: ['src', 'test/program', 'test/support', 'test/world'],
+    inputs: ['src', 'test/program', 'test/python', 'test/support', 'test/world'],
     tools: [`node-${version}`, ...shells],
   };
 }

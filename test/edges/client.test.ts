@@ -12,7 +12,7 @@ import { type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
 import { writeDeployments } from '../support/deployments.ts';
 import { newFolder, startService } from '../support/program.ts';
-import { HANG_MS, missing } from '../support/tools.ts';
+import { HANG_MS, missing, pythonText } from '../support/tools.ts';
 
 /** Fixed versions, so that a new release does not change what is tested. */
 const PACKAGES = ['openapi-typescript@7.13.0', 'openapi-fetch@0.17.0', 'typescript@5.9.3', '@types/node@20.19.43'];
@@ -262,9 +262,7 @@ function operationsOf(document: string): string[] {
 
 /** The generator leaves out endpoints whose content type it does not know: lines are sent as bytes. */
 const LINES = ['x-ndjson', 'ndjson', 'jsonl'].map((type) => `  application/${type}: application/octet-stream\n`);
-const IMPORT_ALL = `
-import importlib, pkgutil, api
-print(len([importlib.import_module(one.name) for one in pkgutil.walk_packages(api.__path__, 'api.')]))`;
+const IMPORT_ALL = pythonText('import-all.py');
 
 test('a generator for Python leaves out no endpoint, and its client can be imported', {
   skip: missing(

@@ -16,7 +16,7 @@ import { type Cases, testInEach, withModules, withoutModules } from '../support/
 import { startRelay } from '../support/relay.ts';
 import { report } from '../support/report.ts';
 import { outerAddress, startOuter, startTinyproxy, withoutTinyproxy } from '../support/tinyproxy.ts';
-import { HANG_MS, missing } from '../support/tools.ts';
+import { HANG_MS, missing, pythonText } from '../support/tools.ts';
 import { startScripted } from '../world/http-server.ts';
 
 const run = promisify(execFile);
@@ -34,84 +34,18 @@ const behind = (proxy: string) => ({
   ...{ http_proxy: proxy, https_proxy: proxy, HTTP_PROXY: '', HTTPS_PROXY: '', no_proxy: '', NO_PROXY: '' },
 });
 
-const TESTS = `
-import datetime, time, urllib.request
-import pytest
-from freezegun import freeze_time
-
-direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-
-def report(url, path):
-    return direct.open(urllib.request.Request(url + "/report_asset_" + path, method="POST")).status
-
-def load_orders(url):
-    for attempt in range(5):
-        try:
-            return report(url, "observation/warehouse/orders")
-        except urllib.error.HTTPError:
-            pass
-
-`;
-const MORE_TESTS = `
-def test_each_test_begins_empty_and_reads_what_it_reported(assetlog):
-    assert assetlog.events() == []
-    report(assetlog.url, "materialization/a/b?partition=p")
-    report(assetlog.url, "check/a?check_name=c&passed=false")
-    assert [event["seq"] for event in assetlog.events(passed=False)] == [2]
-    assert assetlog.wait_for(key=["a", "b"], count=1)[0]["partition"] == "p"
-    with pytest.raises(AssertionError, match="^an event matched {'type': 'check'}, and none was expected: "):
-        assetlog.expect_none(type="check")
-
-def test_says_what_is_wrong(assetlog):
-    with pytest.raises(urllib.error.HTTPError):
-        report(assetlog.url, "check/a")
-    assert [refused["status"] for refused in assetlog.refused()] == [400]
-    with pytest.raises(AssertionError, match="did you mean status"):
-        assetlog.fail({"then": {"stauts": 503}})
-    with pytest.raises(AssertionError, match=r"^0 of 1 events matched {'key': 'b'}; recorded: \\[\\]; refused: \\[{"):
-        assetlog.wait_for(key="b", timeout=0.1)
-
-@freeze_time("2026-11-20")
-def test_a_wait_ends_while_the_time_is_frozen(assetlog):
-    with pytest.raises(AssertionError, match="^0 of 1 events"):
-        assetlog.wait_for(timeout=0.5)
-    assert time.monotonic() == time.monotonic() and datetime.date.today().isoformat() == "2026-11-20"
-`;
+const TESTS = pythonText('fixtures-each.py');
 
 /** Reports with a token, and prints what comes of it. */
-const CALL = `
-import json, sys
-import assetlog_client
-try:
-    print(json.dumps(assetlog_client.report([{"type": "observation", "asset_key": "a"}], url=sys.argv[1], timeout=5, retry_for=5)))
-except assetlog_client.ReportError as error:
-    print(error)
-`;
+const CALL = pythonText('client-call.py');
 
-const FROZEN = `
-import sys, time
-from freezegun import freeze_time
-before = sys.argv[1] == "before"
-freezer = freeze_time("2026-11-20")
-if before:
-    freezer.start()
-import assetlog_client
-if not before:
-    freezer.start()
-began = time.time(), time.monotonic()
-for url in sys.argv[2:]:
-    try:
-        print(assetlog_client.report([{"type": "observation", "asset_key": "a"}], url=url, timeout=0.3, retry_for=1))
-    except assetlog_client.ReportError as error:
-        print(type(error).__name__)
-assert (time.time(), time.monotonic()) == began
-`;
+const FROZEN = pythonText('client-frozen.py');
 
 const cases: Cases = {
   'the fixtures of pytest work, and ask no proxy': async (t, python) => {
     const folder = await print(t, 'pytest', 'conftest.py');
     const [, example = ''] = /^```python\n(.*?)^```$/ms.exec(readFileSync(join(root, 'README.md'), 'utf8')) ?? [];
-    writeFileSync(join(folder, 'test_all.py'), TESTS + example + MORE_TESTS);
+    writeFileSync(join(folder, 'test_all.py'), `${TESTS}\n${example}`);
     const start = `#!/bin/sh\nexec ${program.map((word) => `'${word}'`).join(' ')} "$@"\n`;
     writeFileSync(join(folder, 'assetlog'), start, { mode: 0o755 });
     const proxy = await startTinyproxy(t);

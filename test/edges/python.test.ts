@@ -22,34 +22,11 @@ import { page } from '../support/handbook.ts';
 import { makeCertificate } from '../support/nginx.ts';
 import { freePort, newFolder, startService } from '../support/program.ts';
 import { type Cases, testInEach } from '../support/pythons.ts';
-import { missing, within } from '../support/tools.ts';
+import { missing, pythonText, within } from '../support/tools.ts';
 import type { Scripted } from '../world/http.ts';
 import { listenOn, startScripted } from '../world/http-server.ts';
 
-const DRIVER = `
-import json, os, sys, time
-now, pauses = 0.0, []
-
-def sleep(seconds):
-    global now
-    now += seconds
-    pauses.append(seconds)
-
-if "FROZEN" in os.environ:
-    for name in ("time", "monotonic", "perf_counter"):
-        setattr(time, name, lambda: 0.0)
-import assetlog_client
-if "FROZEN" not in os.environ:
-    time.sleep, assetlog_client.now = sleep, lambda: now
-NAN, BYTES = float("nan"), b""
-for call in sys.stdin:
-    pauses = []
-    try:
-        result = {"wrong": eval(call)}
-    except (ValueError, assetlog_client.ReportError) as error:
-        result = {"raised": type(error).__name__, "text": str(error), **vars(error)}
-    print(json.dumps({**result, "pauses": pauses}), flush=True)
-`;
+const DRIVER = pythonText('client-driver.py');
 
 interface Result {
   readonly wrong: readonly { readonly item: number; readonly error: string }[];
@@ -457,12 +434,7 @@ const withoutPython = missing('Python is not installed', 'python3', ['--version'
 test('the Python client needs Python 3.8, and imports only the standard library', { skip: withoutPython }, async () => {
   const { stdout } = await runHere(['python']);
   assert.ok(stdout.startsWith(`# Client of assetlog ${version}: assetlog python > assetlog_client.py\n`), stdout);
-  const check = `
-import ast, sys
-tree = ast.parse(sys.stdin.read(), feature_version=(3, 8))
-names = {name.name for part in ast.walk(tree) if isinstance(part, ast.Import) for name in part.names}
-names |= {part.module for part in ast.walk(tree) if isinstance(part, ast.ImportFrom)}
-print({name.split(".")[0] for name in names} - set(sys.stdlib_module_names))`;
+  const check = pythonText('foreign-modules.py');
   const { stdout: foreign, stderr } = spawnSync('python3', ['-c', check], { input: stdout, encoding: 'utf8' });
   assert.equal(foreign, 'set()\n', stderr);
 });

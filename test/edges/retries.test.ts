@@ -12,7 +12,7 @@ import { promisify } from 'node:util';
 import { fault } from '../support/faults.ts';
 import { page } from '../support/handbook.ts';
 import { newFolder, program, startService } from '../support/program.ts';
-import { HANG_MS, missing } from '../support/tools.ts';
+import { HANG_MS, missing, pythonText } from '../support/tools.ts';
 
 const python = process.env['ASSETLOG_TEST_PYTHON'] ?? 'python3';
 const reference = process.env['ASSETLOG_TEST_REFERENCE'];
@@ -20,29 +20,8 @@ const reference = process.env['ASSETLOG_TEST_REFERENCE'];
 const dagsterPython = reference === undefined ? python : join(dirname(reference), 'python');
 const PATH = '/report_asset_observation/a';
 
-const REQUESTS = `
-import sys, requests
-from urllib3.util import Retry
-url, key, more = sys.argv[1], sys.argv[2], eval(sys.argv[3])
-session = requests.Session()
-if more is not None:
-    session.mount("http://", requests.adapters.HTTPAdapter(max_retries=Retry(3, status_forcelist=[503], **more)))
-session.get(url + "/livez")
-headers = {"Idempotency-Key": key} if key else {}
-session.post(url + "${PATH}", headers=headers, timeout=10).raise_for_status()
-`;
-const DAGSTER = `
-import sys, requests
-from dagster import RetryPolicy, asset, materialize
-url, key = sys.argv[1:3]
-
-@asset(retry_policy=RetryPolicy(max_retries=3))
-def load(context):
-    headers = {"Idempotency-Key": f"{context.run_id}/load"} if key else {}
-    requests.post(url + "${PATH}", headers=headers, timeout=10).raise_for_status()
-
-sys.exit(0 if materialize([load], raise_on_error=False).success else 1)
-`;
+const REQUESTS = pythonText('report-requests.py');
+const DAGSTER = pythonText('report-dagster.py');
 const GO = `package main
 
 import (

@@ -11,6 +11,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { endGroup, isRunning, program, root, type Scope } from './program.ts';
 import { pythonOf, referenceExecutable, withoutReference } from './reference.ts';
+import { pythonText } from './tools.ts';
 
 const oldPython = process.env['ASSETLOG_TEST_DAGSTER_OLD'];
 
@@ -192,17 +193,7 @@ export async function startDaemon(t: Scope, { python, home, env }: DaemonOptions
 const DAEMON_STOP_MS = 30_000;
 
 /** Reads SQLite with Python, since the oldest Node has no client. An event that is stored twice is in the list twice. */
-const READ_STORAGE = `
-import json, re, sqlite3, sys
-def rows(file, query):
-    return sqlite3.connect(f"file:{sys.argv[1]}/{file}?mode=ro", uri=True).execute(query)
-cursors = [text for (body,) in rows("schedules/schedules.db", "SELECT instigator_body FROM instigators")
-           for text in re.findall(r'"cursor": "\\[\\[(\\d+)', body)]
-seqs = [int(seq) for (event,) in rows("history/runs/index.db", "SELECT event FROM event_logs ORDER BY id")
-        for seq in re.findall(r'IntMetadataEntryData", "value": (\\d+)}, "label": "assetlog/seq"', event)]
-failures = [body for (body,) in rows("schedules/schedules.db", "SELECT tick_body FROM job_ticks WHERE status = 'FAILURE'")]
-print(json.dumps({"cursor": int((cursors or ["0"])[0]), "seqs": seqs, "failures": failures}))
-`;
+const READ_STORAGE = pythonText('read-dagster.py');
 
 interface Storage {
   /** Of each stored event. */

@@ -1,12 +1,19 @@
-/** Whether commands are installed, and waits. */
+/** Whether commands are installed, programs in Python, and waits. */
 
 import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Finished, launch, type RunOptions } from './program.ts';
+import { type Finished, launch, type RunOptions, root } from './program.ts';
 
 /** @returns `reason`, why a test is skipped, if the command fails; otherwise false */
 export function missing(reason: string, command: string, args: readonly string[]): string | false {
   return spawnSync(command, args, { stdio: 'ignore', timeout: 30_000 }).status !== 0 && reason;
+}
+
+/** @returns the text of a file of `test/python`, which a test runs */
+export function pythonText(name: string): string {
+  return readFileSync(join(root, 'test/python', name), 'utf8');
 }
 
 /** A limit for commands that hang: much longer than any needs on a busy machine. */

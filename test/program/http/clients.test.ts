@@ -11,7 +11,7 @@ import { promisify } from 'node:util';
 import { journalText, type Running, startService } from '../../support/program.ts';
 import { type Reported, record, reportOne } from '../../support/report.ts';
 import { FIRST } from '../../support/segments.ts';
-import { missing } from '../../support/tools.ts';
+import { missing, pythonText } from '../../support/tools.ts';
 
 interface Client {
   /** Completes "… gets 200, and its line is recorded". */
@@ -29,10 +29,7 @@ const noCurl = missing('curl is not installed', 'curl', ['--version']);
 const HTTP2 = ['-c', 'curl --version | grep -qw HTTP2'];
 const noHttp2InCurl = missing('curl without HTTP/2, or none, is installed', 'sh', HTTP2);
 
-const EMPTY = `
-import sys, urllib.request
-reply = urllib.request.urlopen(sys.argv[1] + '/report_asset_observation/urllib/empty?data_version=v1', data=b'')
-print(reply.status, reply.read().decode(), end='')`;
+const EMPTY = pythonText('report-empty.py');
 
 /** @param trace what curl has to print about the exchange */
 async function curl(url: string, args: readonly string[], trace: RegExp): Promise<Reported> {
@@ -127,14 +124,7 @@ test('the reports of real clients are recorded', async (t) => {
 const difficultMetadata =
   '{"rows":12345678901234567890,"ratio":1.0,"huge":1e400,"precise":0.12345678901234567890,"text":"a\\u2028b"}';
 
-const READ_JOURNAL = `
-import json, sys
-text = open(sys.argv[1], encoding='utf-8', newline='').read()
-# splitlines breaks at every separator that Unicode knows, so it is the strictest reader.
-for line in text.splitlines():
-    event = json.loads(line)
-    metadata = event.get('metadata', {})
-    print(json.dumps([event['seq'], event['type'], event['asset_key'], metadata.get('rows'), metadata.get('text')]))`;
+const READ_JOURNAL = pythonText('read-journal.py');
 
 test('Python reads the journal line by line and gets what was reported, integers digit for digit', {
   skip: noPython,

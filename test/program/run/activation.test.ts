@@ -6,30 +6,13 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { newFolder, type RunOptions, startService } from '../../support/program.ts';
-import { eventually, HANG_MS, runWithin } from '../../support/tools.ts';
+import { eventually, HANG_MS, pythonText, runWithin } from '../../support/tools.ts';
 import { ask, post, Wire } from '../../support/wire.ts';
 
 const REPORT = '/report_asset_observation/a';
 
 /** Acts like systemd (sd_listen_fds(3)), and becomes the program. Not in Node, which would accept connections on the socket. */
-const SYSTEMD = `
-import os, select, socket, sys
-kind, host, portFile, count, pid = sys.argv[1:6]
-passed = socket.socket(getattr(socket, kind), socket.SOCK_DGRAM if count == 'datagram' else socket.SOCK_STREAM)
-passed.bind(host if kind == 'AF_UNIX' else (host, 0))
-if count != 'datagram':
-    passed.listen()
-if portFile:
-    with open(portFile, 'w') as file:
-        file.write(f'{passed.getsockname()[1]}\\n')
-if count == 'when a client connects':
-    select.select([passed], [], [])
-os.dup2(passed.fileno(), 3)
-os.set_inheritable(3, True)
-os.environ['LISTEN_PID'] = pid or str(os.getpid())
-os.environ['LISTEN_FDS'] = count.isdigit() and count or '1'
-os.execvp(sys.argv[6], sys.argv[6:])
-`;
+const SYSTEMD = pythonText('activate-socket.py');
 
 /** @param portFile a file that gets the port of the socket, or none */
 function underSystemd(host: string, portFile = '', count = '1', pid = '', kind = 'AF_INET'): RunOptions {
