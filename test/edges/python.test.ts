@@ -311,41 +311,43 @@ const cases: Cases = {
     }
   },
 
-  'after a lost reply a report to a service without keys is in doubt, and not sent again [edges-python-6]':
-    async (t, python) => {
-      const documentWith = (path: string, parameters: object) =>
-        JSON.stringify({ paths: { [path]: {} }, components: { parameters } });
-      const none = documentWith('/report_asset_batch/', { asset_key: {} });
-      const keys = documentWith('/{deployment_name}/report_asset_batch/', { 'Idempotency-Key': {} });
-      for (const lost of [undefined, [502, 'x'], [500, 'x'], [504, 'x']] as const) {
-        const sent: string[] = [];
-        let document: Scripted = [200, none];
-        const { url, got } = await startScripted(t, ({ method, url: path = '' }) => {
-          if (method === 'GET') return path === '/openapi.json' ? document : [404, '{"error": "no such path"}'];
-          sent.push(path);
-          return sent.length === 2 ? [200, '{"recorded": 1}'] : (lost as Scripted | undefined);
-        });
-        const { report } = await startClient(t, python);
-        for (const other of [
-          [200, none],
-          [200, '<p>'],
-          [404, '{}'],
-        ] as const) {
-          document = [...other];
-          sent.length = 0;
-          const { raised, done, text } = await report(items(1), { url });
-          assert.deepEqual([raised, done, sent.length], ['InDoubt', 0, 1]);
-          assert.match(text ?? '', /; the report is in doubt, since the service takes no keys \(key /);
-        }
-        [document, sent.length] = [[200, keys], 0];
-        assert.deepEqual((await report(items(1), { url: `${url}/prod` })).wrong, []);
-        assert.deepEqual(sent, ['/prod/report_asset_batch/', '/prod/report_asset_batch/']);
-        assert.equal(got.filter(({ url: path }) => path === '/openapi.json').length, 4, 'once in each call');
-        [document, sent.length] = [[503, ''], 0];
-        assert.equal((await report(items(1), { url, retry_for: 5 })).raised, 'Unavailable');
-        assert.equal(sent.length, 1, 'nothing is sent again before it is known');
+  'after a lost reply a report to a service without keys is in doubt, and not sent again [edges-python-6]': async (
+    t,
+    python,
+  ) => {
+    const documentWith = (path: string, parameters: object) =>
+      JSON.stringify({ paths: { [path]: {} }, components: { parameters } });
+    const none = documentWith('/report_asset_batch/', { asset_key: {} });
+    const keys = documentWith('/{deployment_name}/report_asset_batch/', { 'Idempotency-Key': {} });
+    for (const lost of [undefined, [502, 'x'], [500, 'x'], [504, 'x']] as const) {
+      const sent: string[] = [];
+      let document: Scripted = [200, none];
+      const { url, got } = await startScripted(t, ({ method, url: path = '' }) => {
+        if (method === 'GET') return path === '/openapi.json' ? document : [404, '{"error": "no such path"}'];
+        sent.push(path);
+        return sent.length === 2 ? [200, '{"recorded": 1}'] : (lost as Scripted | undefined);
+      });
+      const { report } = await startClient(t, python);
+      for (const other of [
+        [200, none],
+        [200, '<p>'],
+        [404, '{}'],
+      ] as const) {
+        document = [...other];
+        sent.length = 0;
+        const { raised, done, text } = await report(items(1), { url });
+        assert.deepEqual([raised, done, sent.length], ['InDoubt', 0, 1]);
+        assert.match(text ?? '', /; the report is in doubt, since the service takes no keys \(key /);
       }
-    },
+      [document, sent.length] = [[200, keys], 0];
+      assert.deepEqual((await report(items(1), { url: `${url}/prod` })).wrong, []);
+      assert.deepEqual(sent, ['/prod/report_asset_batch/', '/prod/report_asset_batch/']);
+      assert.equal(got.filter(({ url: path }) => path === '/openapi.json').length, 4, 'once in each call');
+      [document, sent.length] = [[503, ''], 0];
+      assert.equal((await report(items(1), { url, retry_for: 5 })).raised, 'Unavailable');
+      assert.equal(sent.length, 1, 'nothing is sent again before it is known');
+    }
+  },
 
   'a certificate is verified, and a wrong one is raised at once': async (t, python) => {
     const { certificateFile, keyFile } = makeCertificate(newFolder(t));
