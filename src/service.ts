@@ -139,9 +139,9 @@ async function start(setup: Setup): Promise<Service> {
     opened ??= openJournals(folder, recording);
     return opened;
   };
-  // Clients of a passed socket wait in its accept queue while the journal is opened; after openWaitMs they get 503.
-  if (fd !== undefined) await resolvesWithin(open(), limits.openWaitMs);
-  // Otherwise the listener comes first: during a long recovery /livez answers 200 and /readyz 503.
+  // A proxy tries a refused connection again, and a passed socket queues it; a 503 might reach a client that gives up.
+  await resolvesWithin(open(), limits.openWaitMs);
+  // During a longer recovery /livez answers 200 and /readyz 503.
   shutdown.add(() => {
     assets.close();
     allAssets.close();

@@ -94,12 +94,24 @@ test('an unknown variable is a warning at each start, and a misspelt ASSETLOG_DE
   });
 });
 
-test('while the journal is being read the service is alive, not ready, and refuses reports', async (t) => {
+test('no client meets a service whose journal is open within five seconds before it is open', async (t) => {
+  const disk = new SimulatedDisk(newFolder(t));
+  const release = hold(disk, 'list');
+  const port = await freePort(t);
+  const starting = serve(t, { disk, args: ['--port', String(port)], limits: { openWaitMs: 60_000 } });
+  await eventually('the journal is being opened', () => disk.count('list') === 1);
+  await assert.rejects(ask(port, post(`${TARGET}a`)), { code: 'ECONNREFUSED' });
+  release();
+  await starting;
+  assert.equal((await ask(port, post(`${TARGET}a`))).status, 200);
+});
+
+test('while a journal is read for longer the service is alive, not ready, and refuses reports', async (t) => {
   const disk = new SimulatedDisk(newFolder(t));
   disk.put(segmentName(1), Buffer.alloc(0));
   const release = hold(disk, 'list');
   const port = await freePort(t);
-  const starting = serve(t, { disk, args: ['--port', String(port)] });
+  const starting = serve(t, { disk, args: ['--port', String(port)], limits: { openWaitMs: 20 } });
   await eventually('it listens', () => ask(port, LIVE).then(Boolean, () => false));
   assert.equal((await ask(port, LIVE)).status, 200);
   for (const request of [READY, get('/server_info')])
