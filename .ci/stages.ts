@@ -147,11 +147,16 @@ export const stages: readonly Stage[] = [
     inputs: ALL,
     tools: [],
   }),
-  edges('nginx', 'the example of the handbook in front of the service', ['nginx'], {
-    when: 'always',
-    inputs: ['src', 'bin', 'test/edges'],
-    tools: ['nginx', 'openssl', 'curl'],
-  }),
+  edges(
+    'proxies',
+    'nginx and HAProxy, with the examples of the handbook, in front of the service',
+    ['nginx', 'haproxy'],
+    {
+      when: 'always',
+      inputs: ['src', 'bin', 'test/edges'],
+      tools: ['nginx', 'haproxy', 'openssl', 'systemd-analyze', 'ip'],
+    },
+  ),
   {
     name: 'engines',
     asks: 'real NATS servers and a real ClickHouse',

@@ -108,6 +108,7 @@ const packages = {
   chromium: { package: 'chromium', version: '--version' },
   curl: { package: 'curl', version: '--version' },
   go: { package: 'golang-go', version: 'version' },
+  haproxy: { package: 'haproxy', version: '-v' },
   ip: { package: 'iproute2', version: '-V' },
   javac: { package: 'default-jdk-headless', version: '-version' },
   jq: { package: 'jq', version: '--version' },

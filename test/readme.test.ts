@@ -237,7 +237,6 @@ test('the limits on the pages are those of the source', () => {
     ['http', `none has been idle for ${limits.evictableMs / 1000} s`],
     ['http', `The ${limits.unansweredMax}th unanswered request`],
     ['http', `of thousands of chunks under ${limits.bodyPieceBytes} bytes`],
-    ['install', `idle timeout of assetlog (${limits.idleMs / 1000} s)`],
     ['install', `a stop takes at most ${stopSeconds} s`],
     ['operate', `A stop takes at most ${stopSeconds} s: ${drainMs / 1000} s for uploads, ${lastSyncMs / 1000} s for`],
     ['operate', `for the disk, ${lastCallMs / 1000} s for a system call`],

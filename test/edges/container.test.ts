@@ -143,6 +143,36 @@ test('an unprivileged service in a read-only root without capabilities records, 
   assert.equal(dead.code, 1);
 });
 
+test('backup and verify run beside the service in its container, which has no shell', {
+  skip: withoutNamespaces,
+}, async (t) => {
+  const image = build(t);
+  const [, mounted = ''] = /`-v \/srv\/backup:(\S+)`/.exec(handbook) ?? [];
+  const commands = [...handbook.matchAll(/`docker exec NAME ([^`]*)`/g)].map(([, command = '']) => command.split(' '));
+  commands.push((/^`kubectl exec assetlog-0 -- ([^`]*)`/m.exec(handbook)?.[1] ?? '').split(' '));
+  mkdirSync(join(image.folder, mounted));
+  const [data, backup] = [newVolume(t, image), newVolume(t, image)];
+  const service = await startService(t, { data: volume, ...image.options(entry, data) });
+  assert.equal((await ask(service.port, post(REPORT))).status, 200);
+  // An engine mounts it before, and enters the container as its user, with the variables of the image.
+  const inside = ['-t', `${service.pid}`, '-m'];
+  execFileSync('nsenter', [...inside, 'mount', '--bind', backup, join(image.folder, mounted)]);
+  const [uid = '', gid = ''] = user.split(':');
+  const under = ['env', '-i', ...env.split(' '), '/usr/bin/nsenter', ...inside, '-r', '-S', uid, '-G', gid];
+  const ran: string[] = [];
+  for (const command of commands) {
+    assert.deepEqual(command.slice(0, 2), JSON.parse(entry));
+    const { code, stdout, stderr } = await run([], { under, program: command });
+    assert.deepEqual([code, stderr], [0, ''], command.join(' '));
+    ran.push(`${command[2]} ${/1 new event|events +1\b/.exec(stdout)?.[0].replace(/ +/g, ' ')}`);
+  }
+  assert.deepEqual(ran, ['backup 1 new event', 'verify events 1', 'verify events 1']);
+  assert.deepEqual(
+    [eventsIn(backup).length, statSync(join(backup, readdirSync(backup)[0] ?? '')).uid],
+    [1, Number(uid)],
+  );
+});
+
 test('a folder of the host with the owner of the handbook is accepted, and so is a volume with an fsGroup', {
   skip: withoutNamespaces,
 }, async (t) => {

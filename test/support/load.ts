@@ -1,5 +1,7 @@
 /** Clients that report without a pause, and what became of their reports. */
 
+import { eventually, HANG_MS } from './tools.ts';
+
 export class Load {
   /** The keys of the reports that got a 200. */
   readonly acknowledged = new Set<string>();
@@ -16,6 +18,12 @@ export class Load {
   add(key: string, status: number): void {
     this.statuses.set(status, (this.statuses.get(status) ?? 0) + 1);
     if (status === 200) this.acknowledged.add(key);
+  }
+
+  /** Waits for more acknowledged reports. */
+  async goesOn(count: number): Promise<void> {
+    const before = this.acknowledged.size;
+    await eventually(`${count} more reports arrive`, () => this.acknowledged.size >= before + count, HANG_MS);
   }
 
   /** Waits for the report of each client that is on its way. */

@@ -26,20 +26,32 @@ export const recommendedHostedArgs = /`(--trusted-proxy [^`]*)`,\s+so\s+that/.ex
 export const withoutNginx =
   missing('nginx is not installed', 'nginx', ['-v']) || missing('openssl is not installed', 'openssl', ['version']);
 
-export interface Nginx {
+/** A proxy with TLS in front of a service. */
+export interface Front {
   readonly port: number;
+  /** The socket file that it listens on in place of the port. */
+  readonly socketPath?: string | undefined;
   readonly certificate: string;
   readonly certificateFile: string;
   log(): string;
 }
 
-/** Starts nginx with the handbook's configuration, in front of a port. */
-export async function startNginx(t: Scope, upstreamPort: number, text = recommended): Promise<Nginx> {
+/**
+ * Starts nginx with the handbook's configuration, in front of a port.
+ * @param beside the first words of a command line that starts it in other namespaces, where it listens on a socket file
+ */
+export async function startNginx(
+  t: Scope,
+  upstreamPort: number,
+  text = recommended,
+  beside: readonly string[] = [],
+): Promise<Front> {
   const folder = newFolder(t);
   const port = await freePort(t);
+  const socketPath = beside.length === 0 ? undefined : join(folder, 'socket');
   const { certificateFile, keyFile } = makeCertificate(folder);
   let filled = replaced(text, '127.0.0.1:3000', `127.0.0.1:${upstreamPort}`);
-  filled = replaced(filled, 'listen 443 ssl', `listen 127.0.0.1:${port} ssl`);
+  filled = replaced(filled, 'listen 443 ssl', `listen ${socketPath ? `unix:${socketPath}` : `127.0.0.1:${port}`} ssl`);
   filled = replaced(filled, '/etc/ssl/assets.example.pem', certificateFile);
   filled = replaced(filled, '/etc/ssl/assets.example.key', keyFile);
   const file = join(folder, 'nginx.conf');
@@ -50,13 +62,19 @@ export async function startNginx(t: Scope, upstreamPort: number, text = recommen
   assert.equal(checked.status, 0, checked.stderr);
   assert.doesNotMatch(checked.stderr, /\[(warn|error)/, 'nginx finds no problem');
 
-  const child = spawn('nginx', args, { stdio: 'ignore' });
-  t.after(() => stop(child));
-  const proxy = { port, certificate: readFileSync(certificateFile, 'utf8'), certificateFile, log };
-  for (const late = performance.now() + READY_MS; !(await listens(proxy)); await sleep(20)) {
-    if (performance.now() > late || child.exitCode !== null) throw new Error(`nginx does not listen: ${log()}`);
-  }
+  const proxy = { port, socketPath, certificate: readFileSync(certificateFile, 'utf8'), certificateFile, log };
+  await startProxy(t, proxy, [...beside, 'nginx', ...args]);
   return proxy;
+}
+
+/** Starts the process of a proxy, and waits until it listens. */
+export async function startProxy(t: Scope, proxy: Front, [file = '', ...args]: readonly string[]): Promise<void> {
+  const child = spawn(file, args, { stdio: 'ignore' });
+  t.after(() => stop(child));
+  for (const late = performance.now() + READY_MS; !(await listens(proxy)); await sleep(20)) {
+    if (performance.now() > late || child.exitCode !== null)
+      throw new Error(`${file} ${args.join(' ')} does not listen: ${proxy.log()}`);
+  }
 }
 
 /** The configuration around a site, with every path in a folder of the test. */
@@ -105,9 +123,10 @@ export function makeCertificate(folder: string, address = '127.0.0.1'): { certif
   return { certificateFile, keyFile };
 }
 
-function listens({ port, certificate }: Pick<Nginx, 'port' | 'certificate'>): Promise<boolean> {
+function listens({ port, socketPath, certificate }: Front): Promise<boolean> {
   return new Promise((resolve) => {
-    const socket = connectTls({ host: '127.0.0.1', port, servername: PUBLIC_NAME, ca: certificate });
+    const at = socketPath === undefined ? { host: '127.0.0.1', port } : { path: socketPath };
+    const socket = connectTls({ ...at, servername: PUBLIC_NAME, ca: certificate });
     socket.once('secureConnect', () => resolve(true)).once('error', () => resolve(false));
     socket.once('secureConnect', () => socket.destroy());
   });
