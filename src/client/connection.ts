@@ -114,7 +114,7 @@ export function openClient(
   route: ProxyRoute = direct,
 ): HttpClient {
   const { request } = moduleOf(protocol);
-  const agent = agentOf(protocol, { keepAlive: true, maxSockets: 1, ...(ca !== undefined && { ca }) }, route);
+  const agent = agentOf(protocol, { keepAlive: true, keepAliveMsecs: limits.aliveProbeMs, maxSockets: 1, ca }, route);
   let keptUntilMs = 0;
   /** Bytes that may still arrive, and what ends the connection after them. Between two calls nothing may arrive. */
   let leftBytes = 0;

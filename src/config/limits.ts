@@ -383,6 +383,8 @@ export const limits = {
   attemptMs: 10_000,
   /** A connection that was idle for longer is not reused: the reference implementation closes idle connections after 5 s. */
   keptMs: 1_000,
+  /** Pause of the probes (TCP keep-alive) on an idle connection. Node's default, a second, costs a metered link 10 kB an event. */
+  aliveProbeMs: 60_000,
   /** Bytes of a reply that a command reads; it does not wait for the rest. */
   replyBytesMax: 64 * KIB,
   /** Bytes of the heads of a reply, interim replies (1xx) included, and the bytes that a chunk counts besides its own, for its time. */

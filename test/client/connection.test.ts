@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { type EventEmitter, once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import http, { createServer, type Server } from 'node:http';
 import { createServer as createNetServer, type Server as NetServer, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
@@ -42,6 +43,27 @@ test('a connection is reused for the next call, unless it has been idle for too 
   await sleep(20);
   await short.call(url, { method: 'GET', timeoutMs: TIMEOUT_MS });
   assert.equal(connections, 3);
+});
+
+test('an idle connection is not probed each second, which would cost a metered link', {
+  skip: process.platform !== 'linux' && 'it needs /proc',
+}, async (t) => {
+  const url = await listen(
+    t,
+    createServer((_req, res) => res.end('{}')),
+  );
+  await client(t).call(url, { method: 'GET', timeoutMs: TIMEOUT_MS });
+  const to = Number(url.port).toString(16).toUpperCase().padStart(4, '0');
+  // A row of a connection ends its sixth field with the time of its next probe, in hundredths of a second.
+  const rows = readFileSync('/proc/net/tcp', 'latin1').split('\n');
+  const [, , , , , timer = ''] =
+    rows
+      .find((row) => row.trim().split(/\s+/)[2]?.endsWith(`:${to}`))
+      ?.trim()
+      .split(/\s+/) ?? [];
+  const [kind, ticks = ''] = timer.split(':');
+  assert.equal(kind, '02', timer);
+  assert.ok(Number.parseInt(ticks, 16) > 5_000, timer);
 });
 
 test('after a 5xx the next call gets a new connection, since a server might close the old one unannounced', async (t) => {
