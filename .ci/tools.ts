@@ -7,6 +7,7 @@ import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
   chmodSync,
+  copyFileSync,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -17,6 +18,7 @@ import {
 } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { unpackRelocations } from './relocations.ts';
 
 /**
@@ -234,6 +236,29 @@ function pythonModules(): Promise<string> {
   });
 }
 
+/**
+ * The oldest Python and Dagster that the sensor is for, and the newest: a release of `PINS.pythons` and its modules. The oldest has
+ * no SQLite, so a package takes its place.
+ */
+const DAGSTERS = [
+  ['3.9.6-1.5.6', ['dagster==1.11.0', 'sqlalchemy==2.0.44', 'pysqlite3-binary==0.5.4.post2']],
+  ['3.13.5-1.5.12', ['dagster==1.13.27', 'sqlalchemy==2.0.44']],
+] as const;
+
+/** @returns a script that starts a Python with its Dagster */
+async function dagsterOf([release, modules]: (typeof DAGSTERS)[number]): Promise<string> {
+  const python = await pythonOf(release);
+  const folder = await cached(`dagster-on-${release}-${hashOf(modules.join(' '))}`, async (unfinished) => {
+    const version = release.split('.', 2).join('.');
+    const options = ['--only-binary', ':all:', '--python-version', version, '--target', join(unfinished, 'modules')];
+    await mustRun('pip', ['install', '-q', ...options, ...modules]);
+    copyFileSync(fileURLToPath(new URL('sqlite.py', import.meta.url)), join(unfinished, 'modules/sitecustomize.py'));
+    const start = `PYTHONPATH="$(dirname "$0")/modules" exec '${python}' "$@"`;
+    writeFileSync(join(unfinished, 'python'), `#!/bin/sh\n${start}\n`, { mode: 0o755 });
+  });
+  return join(folder, 'python');
+}
+
 /** Go 1.21 and later download the Go version that a tool needs. */
 function installedByGo(name: string, path: string, version: string): Promise<string> {
   return cached(`${name}-${version}`, async (folder) => {
@@ -369,8 +394,15 @@ async function get(name: ToolName): Promise<Additions> {
       if (!(await isThere('mvn'))) await installPackage('maven');
       const found: string[] = [];
       for (const release of PINS.pythons) found.push(await pythonOf(release));
-      const modules = await pythonModules();
-      return { variables: { ASSETLOG_TEST_PYTHONS: found.join(':'), ASSETLOG_TEST_PYTHON_MODULES: modules } };
+      const dagsters: string[] = [];
+      for (const one of DAGSTERS) dagsters.push(await dagsterOf(one));
+      return {
+        variables: {
+          ASSETLOG_TEST_PYTHONS: found.join(':'),
+          ASSETLOG_TEST_PYTHON_MODULES: await pythonModules(),
+          ASSETLOG_TEST_DAGSTER_PYTHONS: dagsters.join(':'),
+        },
+      };
     }
     case 'python-checkers':
       return { variables: { ASSETLOG_TEST_PYTHON_CHECKERS: join(await environment('python-checkers'), 'bin') } };

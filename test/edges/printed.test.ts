@@ -9,12 +9,12 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
 import { runHere } from '../support/command-output.ts';
-import { Evaluator, Ticks, versions } from '../support/dagster.ts';
+import { Evaluator, seqsOf, Ticks, versions } from '../support/dagster.ts';
 import { makeCertificate } from '../support/nginx.ts';
 import { newFolder, outerEnvironment, program, root, startService } from '../support/program.ts';
 import { type Cases, testInEach, withModules, withoutModules } from '../support/pythons.ts';
 import { startRelay } from '../support/relay.ts';
-import { report } from '../support/report.ts';
+import { record, report } from '../support/report.ts';
 import { outerAddress, startOuter, startTinyproxy, withoutTinyproxy } from '../support/tinyproxy.ts';
 import { HANG_MS, missing, pythonText } from '../support/tools.ts';
 import { startScripted } from '../world/http-server.ts';
@@ -139,3 +139,27 @@ for (const { name, python, skip } of versions)
     await readAll(`http://${address}:${outer.port}`);
     assert.match(proxy.log(), new RegExp(`GET http://${address}:${outer.port}/events`));
   });
+
+const dagsterPythons = (process.env['ASSETLOG_TEST_DAGSTER_PYTHONS'] ?? '').split(':').filter(Boolean);
+
+test('the sensor stores an event of each kind in the oldest Python and Dagster, and in the newest', {
+  skip: dagsterPythons.length === 0 && 'no Pythons with Dagster here: name them in ASSETLOG_TEST_DAGSTER_PYTHONS',
+}, async (t) => {
+  const service = await startService(t);
+  const metadata = { rows: 5, title: { type: 'md', raw_value: '# A' }, own: { __class__: 'X' }, big: 1e21 };
+  await record(service, 'materialization/a', { body: { metadata, event_time: '2026-11-20T16:19:45.25+01:00' } });
+  await record(service, 'observation/a?data_version=v');
+  for (const _ of [1, 2]) await record(service, 'check/a?check_name=c&passed=false&partition=p');
+  for (const python of dagsterPythons) {
+    const evaluator = new Evaluator(t, python, newFolder(t));
+    const { stored, lines, message } = await new Ticks(evaluator, service.url).tick();
+    assert.deepEqual([seqsOf(stored), lines, message], [[1, 2, 3, 4], [], '4 events, up to seq 4'], python);
+    const { title, own, 'dagster/last_updated_timestamp': updated } = stored[0]?.metadata ?? assert.fail();
+    const wanted = [
+      ['Markdown', '# A'],
+      ['Text', '{"__class__": "X"}'],
+      ['Timestamp', '1795187985.25'],
+    ];
+    assert.deepEqual([title, own, updated], wanted, python);
+  }
+});
