@@ -12,7 +12,7 @@ import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { version } from '../../src/config/names.ts';
-import { page } from '../support/handbook.ts';
+import { type PageName, page } from '../support/handbook.ts';
 import { startPostgres, withoutPostgres } from '../support/postgres.ts';
 import { newFolder, outerEnvironment, program, type Running, root, startService } from '../support/program.ts';
 import { record } from '../support/report.ts';
@@ -24,6 +24,12 @@ const python = process.env['ASSETLOG_TEST_PYTHON'] ?? 'python3';
 const front = readFileSync(join(root, 'README.md'), 'utf8');
 /** Of the front page while the handbook has none. */
 const recipes = `${page('test-recipes')}${front}`;
+
+/** @returns the text of a file that a page links. @throws AssertionError if it does not */
+function linkedFrom(name: string, by: PageName = 'test-recipes'): string {
+  assert.ok(page(by).includes(`](${name})`), name);
+  return readFileSync(join(root, 'bin/handbook', name), 'utf8');
+}
 
 /** @returns the code blocks of a page in one language */
 function blocksOf(page: string | undefined, language: string): string[] {
@@ -191,7 +197,7 @@ const withoutGo = missing('Go is not installed', 'go', ['version']);
 test('the test in Go counts the attempts of a client', { skip: withoutGo }, async (t) => {
   const { url } = await startService(t, { args: ['--test'] });
   const folder = newFolder(t);
-  const [example = ''] = blocksOf(recipes, 'go');
+  const example = linkedFrom('orders_test.go');
   const client = (attempts: number) => `package orders
 
 import (
@@ -277,7 +283,7 @@ test('the test in Java counts the attempts of a client', {
 }, async (t) => {
   const service = await startService(t, { args: ['--test'] });
   const folder = newFolder(t);
-  const [example = ''] = blocksOf(recipes, 'java');
+  const example = linkedFrom('OrdersTest.java');
   for (const [name, text] of Object.entries({ ...JAVA, 'OrdersTest.java': example })) {
     mkdirSync(dirname(join(folder, name)), { recursive: true });
     writeFileSync(join(folder, name), text);
@@ -393,7 +399,7 @@ test('DuckDB reads the journal with its types', { skip: withoutModule('duckdb') 
 test('PostgreSQL loads the journal, also several times', { skip: withoutPostgres }, async (t) => {
   const folder = newFolder(t);
   const service = await startWithEvents(t, folder);
-  const [sql = ''] = blocksOf(page('sql'), 'sql').filter((text) => text.includes('\\copy'));
+  const sql = linkedFrom('load.sql', 'sql');
   const bin = join(folder, 'bin');
   mkdirSync(bin);
   writeFileSync(join(bin, 'assetlog'), `#!/bin/sh\nexec ${program.map((word) => `'${word}'`).join(' ')} "$@"\n`);

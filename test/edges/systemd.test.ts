@@ -286,7 +286,7 @@ test('an update replaces the program only with a complete file, which prints its
   skip: withoutBuilt,
 }, (t) => {
   const folder = newFolder(t);
-  const line = /^ssh device '(.*)'$/m.exec(page('operate'))?.[1] ?? '';
+  const line = /^ssh device '(.*)'$/m.exec(page('upgrade'))?.[1] ?? '';
   const script = line.replaceAll('/opt/assetlog', folder).replace('systemctl restart assetlog', 'echo restarted');
   const whole = readFileSync(BUILT);
   for (const [copy, replaces] of [

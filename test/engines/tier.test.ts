@@ -14,9 +14,17 @@ import { withoutNginx } from '../support/nginx.ts';
 import { newFolder, program, root, startService } from '../support/program.ts';
 
 const handbook = page('replicate');
-const [setUp = '', kill = '', count = '', lost = ''] = [...handbook.matchAll(/^```bash\n(.*?)^```$/gms)].map(
+const [start = '', kill = '', count = '', send = ''] = [...handbook.matchAll(/^```bash\n(.*?)^```$/gms)].map(
   ([, text]) => text ?? '',
 );
+/** @returns the script that a command of the page runs */
+function scriptOf(command: string): string {
+  const [, path = ''] = /^(?:\.|bash) (bin\/handbook\/\S+)$/m.exec(command) ?? [];
+  return readFileSync(join(root, path), 'utf8');
+}
+
+const setUp = scriptOf(start);
+const lost = `${send.split('\n', 1)[0]}\n${scriptOf(send)}`;
 
 const RUN_MS = 240_000;
 const skip = withoutNats || withoutNginx || withoutNetworkNamespaces || withoutPidNamespaces;

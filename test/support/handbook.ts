@@ -25,10 +25,15 @@ export type PageName =
   | 'forward-mend'
   | 'replicate'
   | 'clickhouse'
+  | 'fleet'
+  | 'alarms'
   | 'operate'
+  | 'upgrade'
+  | 'size'
   | 'repair'
   | 'watch'
   | 'secure'
+  | 'questions'
   | 'options'
   | 'messages';
 

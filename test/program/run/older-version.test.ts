@@ -109,7 +109,7 @@ test('each version has its own number, which the handbook names', { skip: before
   const before = { program: [process.execPath, await beforeBatches.build(t)] };
   const [old, own] = await Promise.all([run(['--version'], before), run(['--version'])]);
   assert.notEqual(old.stdout, own.stdout);
-  const handbook = page('operate');
+  const handbook = page('upgrade');
   for (const { stdout } of [old, own]) assert.ok(handbook.includes(`\n| ${stdout.slice(9, -1)} |`), stdout);
   assert.ok(handbook.includes(`grep "^${own.stdout.slice(0, -1)}$"`), 'the version that an update looks for');
   assert.ok(page('install').includes(`./assetlog-${own.stdout.slice(9, -1)}.tgz`));
