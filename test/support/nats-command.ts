@@ -12,7 +12,9 @@ if (verb === 'stream' && words[0] === 'add') {
 } else {
   const messages = await client.messages(STREAM);
   if (verb === 'stream') console.log([...new Set(messages.map(({ subject }) => subject))].join('\n'));
-  const prefix = words[0]?.replace(/>$/, '') ?? '';
-  for (const { subject, payload } of messages) if (verb === 'sub' && subject.startsWith(prefix)) console.log(payload);
+  const [wanted = ''] = words;
+  const isWanted = (subject: string) =>
+    wanted.endsWith('>') ? subject.startsWith(wanted.slice(0, -1)) : subject === wanted;
+  for (const { subject, payload } of messages) if (verb === 'sub' && isWanted(subject)) console.log(payload);
 }
 client.close();
