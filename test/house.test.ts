@@ -18,6 +18,7 @@ import { foreign } from './support/words.ts';
 /** From left to right: a folder, or a file of `src/` itself, imports only what is to its left, or files of its own folder. */
 const order: readonly (readonly string[])[] = [
   ['event'],
+  ['history'],
   ['waiting'],
   ['config'],
   ['telemetry'],
@@ -119,7 +120,7 @@ test('code for browsers imports no Node, and sets text only as text', () => {
     for (const [, imported = ''] of text.matchAll(/from '([^']+)'/g)) {
       const folder = folderOf(posix.join(posix.dirname(path), imported));
       assert.ok(
-        imported.startsWith('.') && ['http', 'event', 'config'].includes(folder),
+        imported.startsWith('.') && ['http', 'event', 'history', 'config'].includes(folder),
         `${path} imports ${imported}`,
       );
       if (folder === 'http') assert.match(imported, /^\.\/[a-z-]+\.ts$/, `${path} imports ${imported}`);

@@ -4,11 +4,12 @@ import { createHash } from 'node:crypto';
 import type { Limits } from '../config/limits.ts';
 import { detach } from '../config/memory.ts';
 import { BETWEEN_PARTS } from '../event/asset-key.ts';
+import { CLOCK_AHEAD_MS } from '../event/event-time.ts';
 import { findFirstIndex } from '../journal/first-index.ts';
 import type { Reported } from '../journal/line/reported.ts';
 import { blankCheck, type Check, isFailing, type SlotSpace, takeResult } from './check-state.ts';
 import { blankLatest, type Latest } from './latest.ts';
-import { CLOCK_AHEAD_MS, type EventPlace, isLater, keepPlace, placeOf, silentMs } from './place.ts';
+import { type EventPlace, isLater, keepPlace, placeOf, silentMs } from './place.ts';
 
 /** An asset with its state. It is small, because there may be a million assets. */
 export interface Asset extends SlotSpace {

@@ -7,6 +7,7 @@
  * journal leads to the same state.
  */
 
+import { believedEventMs, believedRecordingMs, CLOCK_AHEAD_MS, EARLIEST_MS } from '../event/event-time.ts';
 import type { Reported } from '../journal/line/reported.ts';
 
 /** Where an event belongs. */
@@ -32,17 +33,9 @@ export interface KeptPlace {
  */
 export function placeOf(seq: number, timeMs: number, event: Reported, source: string | undefined): EventPlace {
   const { eventTime, sourceSeq, recorded } = event;
-  const isBelieved = timeMs >= EARLIEST_MS;
-  const latestMs = isBelieved ? timeMs + CLOCK_AHEAD_MS : Number.POSITIVE_INFINITY;
-  if (eventTime !== undefined) {
-    const at = Date.parse(eventTime);
-    if (at >= EARLIEST_EVENT_MS && at <= latestMs)
-      return { at: isBelieved ? Math.min(at, timeMs) : at, source, ownSeq: 0 };
-  }
-  if (recorded === undefined) return { at: isBelieved ? timeMs : undefined, source, ownSeq: sourceSeq ?? seq };
-  const at = Date.parse(recorded);
-  const isRight = at >= EARLIEST_MS && at <= latestMs;
-  return { at: isRight ? (isBelieved ? Math.min(at, timeMs) : at) : undefined, source, ownSeq: sourceSeq ?? seq };
+  const at = believedEventMs(eventTime, timeMs);
+  if (at !== undefined) return { at, source, ownSeq: 0 };
+  return { at: believedRecordingMs(recorded, timeMs), source, ownSeq: sourceSeq ?? seq };
 }
 
 /**
@@ -78,10 +71,3 @@ export function keepPlace(kept: KeptPlace, { at, source, ownSeq }: EventPlace): 
 export function silentMs(aliveMs: number, nowMs: number): number {
   return aliveMs > nowMs + CLOCK_AHEAD_MS ? Number.POSITIVE_INFINITY : Math.max(0, nowMs - aliveMs);
 }
-
-/** Clocks differ by so much without being wrong. */
-export const CLOCK_AHEAD_MS = 15 * 60_000;
-/** No journal is older than the program. */
-export const EARLIEST_MS = Date.UTC(2024, 0, 1);
-/** Sensors that were never set start in 1970, 1980 or 2000, and no report is about a run that old. */
-const EARLIEST_EVENT_MS = Date.UTC(2001, 0, 2);

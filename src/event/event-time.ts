@@ -62,6 +62,34 @@ export function happenedAt(event: { readonly event_time?: string | undefined; re
   return event.event_time ?? event.time;
 }
 
+/** Clocks differ by so much without being wrong. */
+export const CLOCK_AHEAD_MS = 15 * 60_000;
+/** No journal is older than the program, so an earlier clock has not been set: many devices start in 1970. */
+export const EARLIEST_MS = Date.UTC(2024, 0, 1);
+/** Sensors that were never set start in 1970, 1980 or 2000, and no report is about a run that old. */
+const EARLIEST_EVENT_MS = Date.UTC(2001, 0, 2);
+
+/**
+ * @param timeMs the `time` of its line
+ * @returns the `event_time` of an event in ms since 1970; undefined if it has none, or none that can be right
+ */
+export function believedEventMs(eventTime: string | undefined, timeMs: number): number | undefined {
+  return eventTime === undefined ? undefined : believedMs(eventTime, EARLIEST_EVENT_MS, timeMs);
+}
+
+/** @returns when an event was recorded first, like `believedEventMs`. @param recorded undefined if that was in this journal */
+export function believedRecordingMs(recorded: string | undefined, timeMs: number): number | undefined {
+  if (recorded === undefined) return timeMs >= EARLIEST_MS ? timeMs : undefined;
+  return believedMs(recorded, EARLIEST_MS, timeMs);
+}
+
+function believedMs(claimed: string, earliestMs: number, timeMs: number): number | undefined {
+  const at = Date.parse(claimed);
+  if (!(at >= earliestMs)) return undefined;
+  if (timeMs < EARLIEST_MS) return at;
+  return at <= timeMs + CLOCK_AHEAD_MS ? Math.min(at, timeMs) : undefined;
+}
+
 const FORM = /^(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(\.\d{1,9})?(?:[Zz]|([+-])(\d\d):(\d\d))$/;
 const DATE_AND_TIME = '\\d{4}-\\d\\d-\\d\\d[Tt ]\\d\\d:\\d\\d:\\d\\d';
 const EPOCH = /^[+-]?\d+(\.\d*)?$/;

@@ -1,10 +1,8 @@
 /** The clock of a journal: the time of each batch, and warnings about a clock that is wrong. */
 
 import type { Limits } from '../config/limits.ts';
+import { EARLIEST_MS } from '../event/event-time.ts';
 import type { Notices } from '../telemetry/log.ts';
-
-/** This program is newer, so an earlier clock has not been set: many devices start in 1970. */
-const EARLIEST_MS = Date.UTC(2024, 0, 1);
 
 /** Compares the clock of the system with the monotonic clock at each reading, so it needs no timer. */
 export class Clock {

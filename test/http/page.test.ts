@@ -4,10 +4,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { pageLimits } from '../../src/config/limits.ts';
+import { indented, jsonMembers } from '../../src/history/json-text.ts';
 import { addressOf, hashOf, readAddress, views } from '../../src/http/page/browser/address.ts';
 import { ageOf } from '../../src/http/page/browser/age.ts';
 import { EventStore } from '../../src/http/page/browser/event-store.ts';
-import { indented, membersOf } from '../../src/http/page/browser/json.ts';
 import { MessageParser } from '../../src/http/page/browser/stream.ts';
 import { character } from '../support/arbitraries.ts';
 
@@ -16,7 +16,7 @@ const line = (seq: number, more = '') =>
 const seqsOf = (lines: readonly { readonly seq: number }[]) => lines.map(({ seq }) => seq);
 
 test('the members of an object are returned as JSON texts, in order, with repeated ones', () => {
-  const members = membersOf('{"a":1.0,"b\\"c":{"d":[1e400,"}"],"a":null},"a":"x\\\\","e":-0,"f":[]}');
+  const members = jsonMembers('{"a":1.0,"b\\"c":{"d":[1e400,"}"],"a":null},"a":"x\\\\","e":-0,"f":[]}');
   assert.deepEqual(
     members.map(({ name, value }) => [name, value]),
     [
@@ -27,7 +27,7 @@ test('the members of an object are returned as JSON texts, in order, with repeat
       ['f', '[]'],
     ],
   );
-  assert.deepEqual(membersOf('{}'), []);
+  assert.deepEqual(jsonMembers('{}'), []);
 });
 
 test('any JSON is indented as by JSON.stringify, with its tokens unchanged', () => {
@@ -39,7 +39,7 @@ test('any JSON is indented as by JSON.stringify, with its tokens unchanged', () 
       assert.equal(tokens.map((token) => token.text).join(''), JSON.stringify(value, undefined, 2));
       for (const { kind, text: own } of tokens) if (kind !== 'mark') assert.ok(packed.includes(own));
       if (value === null || typeof value !== 'object' || Array.isArray(value)) return;
-      const again = membersOf(packed).map((member) => `${JSON.stringify(member.name)}:${member.value}`);
+      const again = jsonMembers(packed).map((member) => `${JSON.stringify(member.name)}:${member.value}`);
       assert.equal(`{${again.join()}}`, packed);
     }),
   );

@@ -7,8 +7,8 @@
  */
 
 import type { AssetStates } from '../../assets/asset-state.ts';
-import { EARLIEST_MS } from '../../assets/place.ts';
 import type { Limits } from '../../config/limits.ts';
+import { EARLIEST_MS } from '../../event/event-time.ts';
 import { alarmKey } from './alarm.ts';
 import type { AlarmMoment } from './clock.ts';
 import { type Change, difference } from './difference.ts';

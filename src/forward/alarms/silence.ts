@@ -9,8 +9,8 @@
  */
 
 import type { Asset, AssetStates } from '../../assets/asset-state.ts';
-import { CLOCK_AHEAD_MS, EARLIEST_MS } from '../../assets/place.ts';
 import type { Limits } from '../../config/limits.ts';
+import { CLOCK_AHEAD_MS, EARLIEST_MS } from '../../event/event-time.ts';
 import { type Alarm, alarmKey, type ToldAlarm, type ToldAlarms } from './alarm.ts';
 import { Chosen } from './chosen.ts';
 import type { AlarmMoment } from './clock.ts';

@@ -2,9 +2,16 @@
 
 import { pageLimits } from '../../../config/limits.ts';
 import { visible } from '../../../event/visible.ts';
+import {
+  indented,
+  type JsonToken,
+  jsonKind,
+  jsonMembers,
+  type TokenKind,
+  unquote,
+} from '../../../history/json-text.ts';
 import { button, type Content, copyButton, element } from './dom.ts';
 import type { EventLine } from './event-store.ts';
-import { indented, kindOf, membersOf, type Token, type TokenKind, unquote } from './json.ts';
 import { badge, type DetailParts, renderKey, renderTime, table } from './view.ts';
 
 /** @returns the type and result of an event as a coloured word */
@@ -19,12 +26,12 @@ export function eventBadge({ shown: { type, passed, severity } }: EventLine): HT
 const shownElsewhere = new Set(['asset_key', 'metadata', 'type', 'passed', 'tags']);
 
 export function eventDetail(event: EventLine): DetailParts {
-  const members = membersOf(event.line);
+  const members = jsonMembers(event.line);
   const memberOf = (wanted: string) => members.find(({ name }) => name === wanted)?.value;
   const fields = members
     .filter(({ name }) => !shownElsewhere.has(name))
     .map(({ name, value }) => [name, fieldOf(name, value)] as const);
-  const tags = membersOf(memberOf('tags') ?? '{}').map(({ name, value }) => [name, fieldOf(name, value)] as const);
+  const tags = jsonMembers(memberOf('tags') ?? '{}').map(({ name, value }) => [name, fieldOf(name, value)] as const);
   return {
     title: renderKey(event.shown.asset_key),
     content: [
@@ -37,14 +44,14 @@ export function eventDetail(event: EventLine): DetailParts {
 }
 
 function fieldOf(name: string, value: string): Content {
-  if (kindOf(value) !== 'string') return renderLong(value);
+  if (jsonKind(value) !== 'string') return renderLong(value);
   const text = unquote(value);
   return name === 'time' || name === 'recorded' ? renderTime(text) : renderLong(text);
 }
 
 function metadataOf(metadata: string | undefined): Content[] {
   if (metadata === undefined) return [];
-  const members = membersOf(metadata);
+  const members = jsonMembers(metadata);
   const budget = { tokens: pageLimits.tokensMax };
   const rows = members
     .slice(0, pageLimits.tokensMax)
@@ -59,7 +66,7 @@ function metadataOf(metadata: string | undefined): Content[] {
 
 /** @returns an element for a value: the text of a string, another scalar as sent, an array or object indented */
 function renderValue(value: string, budget: { tokens: number }): HTMLElement {
-  const kind = kindOf(value);
+  const kind = jsonKind(value);
   if (kind === 'mark') return renderFolded(indented(value), element('pre', { tabindex: '0' }), budget);
   const text = kind === 'string' ? unquote(value) : value;
   if (kind !== 'string' || text.length > pageLimits.foldedCharacters || text.includes('\n'))
@@ -75,9 +82,9 @@ function renderLong(text: string, kind: TokenKind = 'mark', shown: HTMLElement =
  * Shows the start of a long text, and further blocks on request: browsers need minutes to lay out one block of 100,000 combining
  * marks, or of characters in two directions.
  */
-function renderFolded(tokens: Iterable<Token>, shown: HTMLElement, budget: { tokens: number }): HTMLElement {
+function renderFolded(tokens: Iterable<JsonToken>, shown: HTMLElement, budget: { tokens: number }): HTMLElement {
   const rest = tokens[Symbol.iterator]();
-  let next: Token | undefined = rest.next().value;
+  let next: JsonToken | undefined = rest.next().value;
   let isWhole = true; // no part of the next token is shown
   const showBlock = (most: { tokens: number }) => {
     const block = element('div');

@@ -2,11 +2,11 @@
 
 import { pageLimits } from '../../../config/limits.ts';
 import { deviceOf } from '../../../event/line-name.ts';
+import { jsonKind, jsonMembers, unquote } from '../../../history/json-text.ts';
 import type { Address } from './address.ts';
 import { sleep } from './connection.ts';
 import { eventBadge, eventDetail } from './event-detail.ts';
 import { EventLine, EventStore } from './event-store.ts';
-import { kindOf, membersOf, unquote } from './json.ts';
 import type { Rows } from './list.ts';
 import { RefusedError, type Service } from './service.ts';
 import { type Message, MessageParser, readStream } from './stream.ts';
@@ -225,7 +225,7 @@ export class EventsView implements View {
         this.clear();
         this.#settle();
       } else if (event === 'gap') {
-        const [first, last] = membersOf(data).map(({ value }) => value);
+        const [first, last] = jsonMembers(data).map(({ value }) => value);
         this.#options.onNotice(`Retention removed the events ${first} to ${last}.`);
       } else {
         this.#pending.push(data);
@@ -372,10 +372,12 @@ export class EventsView implements View {
 /** @returns the first members of the metadata: `rows 12`; undefined without any, or in a line over `previewedCharactersMax` */
 function preview(line: string): string | undefined {
   if (line.length > pageLimits.previewedCharactersMax) return undefined;
-  const metadata = membersOf(line).find(({ name }) => name === 'metadata')?.value ?? '{}';
-  const members = membersOf(metadata).slice(0, 8);
+  const metadata = jsonMembers(line).find(({ name }) => name === 'metadata')?.value ?? '{}';
+  const members = jsonMembers(metadata).slice(0, 8);
   if (members.length === 0) return undefined;
-  return members.map(({ name, value }) => `${name} ${kindOf(value) === 'string' ? unquote(value) : value}`).join(', ');
+  return members
+    .map(({ name, value }) => `${name} ${jsonKind(value) === 'string' ? unquote(value) : value}`)
+    .join(', ');
 }
 
 /** @returns how long to wait before the same request; undefined if it would be refused again */

@@ -10,7 +10,7 @@ export interface Member {
 }
 
 /** @returns the members of an object in their order */
-export function membersOf(object: string): Member[] {
+export function jsonMembers(object: string): Member[] {
   const members: Member[] = [];
   for (let at = 1; object[at] === '"'; ) {
     const nameEnd = tokenEnd(object, at);
@@ -25,13 +25,13 @@ export function membersOf(object: string): Member[] {
 export type TokenKind = 'name' | 'string' | 'number' | 'word' | 'mark';
 
 /** A piece of JSON text. Line breaks and indentation are marks. */
-export interface Token {
+export interface JsonToken {
   readonly kind: TokenKind;
   readonly text: string;
 }
 
 /** Yields a value token by token, indented: `{"a":[1]}` over several lines. The tokens are as sent. */
-export function* indented(value: string): Generator<Token> {
+export function* indented(value: string): Generator<JsonToken> {
   let depth = 0;
   const line = () => `\n${'  '.repeat(Math.min(depth, 40))}`;
   for (let at = 0; at < value.length; ) {
@@ -57,7 +57,7 @@ export function* indented(value: string): Generator<Token> {
         yield { kind: 'mark', text: ': ' };
         break;
       default:
-        yield { kind: value[end] === ':' ? 'name' : kindOf(text), text };
+        yield { kind: value[end] === ':' ? 'name' : jsonKind(text), text };
     }
   }
 }
@@ -65,7 +65,7 @@ export function* indented(value: string): Generator<Token> {
 const EMPTY: ReadonlySet<string> = new Set(['{}', '[]']);
 
 /** @returns the kind of a value: `number` for `1.0`, `mark` for an array or object */
-export function kindOf(value: string): TokenKind {
+export function jsonKind(value: string): TokenKind {
   const first = value[0] ?? '';
   if (first === '"') return 'string';
   if (first === '{' || first === '[') return 'mark';
