@@ -18,9 +18,9 @@ import { foreign } from './support/words.ts';
 /** From left to right: a folder, or a file of `src/` itself, imports only what is to its left, or files of its own folder. */
 const order: readonly (readonly string[])[] = [
   ['event'],
-  ['history'],
   ['waiting'],
   ['config'],
+  ['history'],
   ['telemetry'],
   ['journal', 'http', 'client'],
   ['assets'],

@@ -455,6 +455,22 @@ export const pageLimits = {
   retryMsMax: 15_000,
 } as const satisfies Record<string, number>;
 
+/** What is shown of an asset over time, on the page and on a terminal. */
+export const historyLimits = {
+  /** The newest events of the asset that are read. */
+  events: 1_000,
+  /** The newest values of a number that are drawn. */
+  points: 200,
+  /** Numbers that are shown at first: those that are reported most often. */
+  numbers: 20,
+  /** The newest results of a check that are shown at first. */
+  results: 60,
+  days: 35,
+  /** Members of metadata that are kept of one event, and of all; beyond them those of the oldest events are left out. */
+  eventMembers: 5_000,
+  members: 200_000,
+} as const satisfies Record<string, number>;
+
 /** Values for all limits: `limits`, what `limitsFor` returns, or what a test chooses. */
 export type Limits = { readonly [Name in keyof typeof limits]: number };
 

@@ -47,6 +47,7 @@ const unsearched: Readonly<Record<string, string>> = {
   'embed.ts': 'errors in a test, at the line that is wrong',
   'embed/': 'errors in a test, at the line that is wrong',
   'event/': 'replies with 400, which say what to send',
+  'history/': 'what is shown of an asset',
   'http/': 'replies, whose status is on the page http',
   'reading/': 'replies, whose status is on the page http',
   'release.ts': 'a script that is no part of the program',
