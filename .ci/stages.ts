@@ -137,7 +137,7 @@ export const stages: readonly Stage[] = [
     inputs: ['src', 'test/faults', 'test/support', 'test/world'],
     tools: disks,
   },
-  edges('page', 'the page for browsers, in Chromium', ['page'], {
+  edges('page', 'the page for browsers, in Chromium', ['page', 'page-asset'], {
     when: 'always',
     inputs: ['src', 'test/edges'],
     tools: ['chromium'],

@@ -1,7 +1,6 @@
 /** What the line of an event says of its asset over time: when it happened, its numbers, and the result of a check. */
 
 import { historyLimits } from '../config/limits.ts';
-import type { EventType } from '../event/event.ts';
 import { believedEventMs, believedRecordingMs } from '../event/event-time.ts';
 import { jsonKind, jsonMembers, unquote } from './json-text.ts';
 
@@ -9,7 +8,8 @@ export type CheckOutcome = 'passed' | 'warning' | 'failed';
 
 export interface PastEvent {
   readonly seq: number;
-  readonly type: EventType;
+  /** Such as `AssetMaterialization`. */
+  readonly type: string;
   /** When it happened, in ms since 1970, as the state of its asset counts. */
   readonly atMs: number;
   readonly partition: string | undefined;
@@ -33,7 +33,7 @@ export function readPastEvent(line: string): PastEvent {
   const metadata = jsonMembers(all.get('metadata') ?? '{}').slice(0, historyLimits.eventMembers);
   return {
     seq: Number(all.get('seq')),
-    type: textOf('type') as EventType,
+    type: textOf('type') ?? '',
     atMs,
     partition: textOf('partition'),
     checkName: textOf('check_name'),

@@ -23,20 +23,25 @@ export function numberSentence({ name, points, lowest, highest, last }: NumberSe
   return `${shownText(name)}: ${counted(points.length, 'value')} ${spanOf(events)}, ${extent}${others === 0 ? '' : `; ${others} not a number`}`;
 }
 
-/** @param shown the results that are drawn @returns `no_nulls: 3 results from … to … UTC: 2 passed, 1 failed; failed since …` */
-export function checkSentence(check: CheckSeries, shown: readonly PastEvent[]): string {
+/** @param shown the results that are drawn @returns `no_nulls: 3 results from … to … UTC: 2 passed, 1 failed; the last result …` */
+export function checkSentence(check: CheckSeries, shown: readonly PastEvent[], hasAll: boolean): string {
   const counts = (['passed', 'warning', 'failed'] as const).flatMap((outcome) => {
     const count = shown.filter((event) => event.outcome === outcome).length;
     return count === 0 ? [] : [`${count} ${outcome}`];
   });
-  return `${shownText(check.name)}: ${counted(shown.length, 'result')} ${spanOf(shown)}: ${counts.join(', ')}; ${holdsText(check)}`;
+  return `${shownText(check.name)}: ${counted(shown.length, 'result')} ${spanOf(shown)}: ${counts.join(', ')}; ${holdsText(check, hasAll)}`;
 }
 
-/** @returns since when the last result is the same: `failed since 2026-11-20 15:19:45 UTC, 3 in a row` */
-export function holdsText({ results, inARow }: CheckSeries): string {
+/**
+ * @param hasAll whether all events of the asset were read
+ * @returns since when the last result is the same: `the last 3 results failed, since 2026-11-20 15:19:45 UTC`
+ */
+export function holdsText({ results, inARow }: CheckSeries, hasAll: boolean): string {
   const since = momentText(results[results.length - inARow]?.atMs ?? 0);
-  const isFirst = inARow === results.length ? ' or earlier' : '';
-  return `${results.at(-1)?.outcome === 'passed' ? 'passed' : 'failed'} since ${since} UTC${isFirst}, ${inARow} in a row`;
+  const isSure = hasAll || inARow < results.length;
+  const same = inARow === 1 ? 'the last result' : `the last ${inARow} results`;
+  const outcome = results.at(-1)?.outcome === 'passed' ? 'passed' : 'failed';
+  return `${same} ${outcome}, since ${since} UTC${isSure ? '' : ' or earlier'}`;
 }
 
 /** @returns `Materializations by day: 33 from 2026-10-17 to 2026-11-20; none on 2026-11-03 and 1 more day` */

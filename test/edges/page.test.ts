@@ -3,96 +3,36 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { after, afterEach, before, test } from 'node:test';
+import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { newToken } from '../../src/deployments/tokens.ts';
 import { SEQ_MAX } from '../../src/journal/line/record.ts';
 import { goneName, segmentName } from '../../src/journal/segments.ts';
-import { type Browser, noBrowser, type Page, startBrowser } from '../support/chromium.ts';
+import { noBrowser, type Page } from '../support/chromium.ts';
 import { writeDeployments } from '../support/deployments.ts';
+import {
+  COLUMN,
+  column,
+  count,
+  has,
+  hide,
+  isLive,
+  open,
+  report,
+  sees,
+  textOf,
+  useBrowser,
+  violationsOf,
+} from '../support/page.ts';
 import { freePort, newFolder, type Running, startService } from '../support/program.ts';
 import { record } from '../support/report.ts';
-import { eventually, HANG_MS } from '../support/tools.ts';
+import { eventually } from '../support/tools.ts';
 import { startScripted } from '../world/http-server.ts';
 
 const options = { skip: noBrowser };
-const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
-
-let browser: Browser;
-/** Errors in the pages of a test. */
-let problems: string[] = [];
-const releases: (() => unknown)[] = [];
-const scope = { after: (release: () => unknown) => void releases.push(release) };
-
-before(async () => {
-  if (noBrowser === false) browser = await startBrowser(scope);
-});
-after(async () => {
-  for (const release of releases) await release();
-});
-afterEach(() => {
-  const found = problems;
-  problems = [];
-  assert.deepEqual(found, [], 'no error, and nothing that the policy of the page forbids');
-});
-
-/** Opens a page, in which a script runs first. Each error that it logs, and each violation of its Content-Security-Policy, fails the test. */
-async function open(url: string, script = ''): Promise<Page> {
-  const page = await browser.newPage();
-  releases.unshift(() => page.close());
-  await page.addInitScript({
-    content: `addEventListener('securitypolicyviolation', ({ violatedDirective, blockedURI }) =>
-      console.error('forbidden: ' + violatedDirective + ' ' + blockedURI));
-      ${script}`,
-  });
-  page.on('pageerror', ({ message }) => problems.push(message));
-  page.on('console', (message) => {
-    const isExpected = /Failed to load resource/.test(message.text()); // of replies other than 2xx
-    if (message.type() === 'error' && !isExpected) problems.push(message.text());
-  });
-  await page.setViewportSize({ width: 1280, height: 720 });
-  await page.goto(url);
-  return page;
-}
-
-/** Resolves when an expression is true in the page. (Playwright's own waiting needs eval, which the policy forbids.) */
-async function sees(page: Page, expression: string): Promise<void> {
-  for (const late = performance.now() + HANG_MS; !(await page.evaluate<boolean>(expression)); await sleep(30)) {
-    if (performance.now() > late)
-      assert.fail(`not so within ${HANG_MS} ms: ${expression}\nthe page has: ${await textOf(page, 'body')}`);
-  }
-}
-
-const hide = (page: Page, hidden: boolean) =>
-  page.evaluate(`Object.defineProperty(document, 'hidden', { configurable: true, get: () => ${hidden} });
-    document.dispatchEvent(new Event('visibilitychange'));`);
-const textOf = (page: Page, selector: string) =>
-  page.evaluate<string>(`document.querySelector(${JSON.stringify(selector)})?.innerText ?? ''`);
-const has = (selector: string, text: string) =>
-  `(document.querySelector(${JSON.stringify(selector)})?.innerText ?? '').includes(${JSON.stringify(text)})`;
-const count = (selector: string) => `document.querySelectorAll(${JSON.stringify(selector)}).length`;
-/** The texts of a column of the list, from the top. */
-const COLUMN = `((kind) => [...document.querySelectorAll('.row')]
-  .sort((a, b) => a.ariaPosInSet - b.ariaPosInSet)
-  .map((row) => row.querySelector('.' + kind).innerText))`;
-const column = (page: Page, kind: string) => page.evaluate<string[]>(`${COLUMN}('${kind}')`);
-const isLive = has('#state', 'Live');
-
-async function report(service: Pick<Running, 'url'>, items: readonly object[], headers = {}): Promise<void> {
-  for (let at = 0; at < items.length; at += 1_000)
-    await record(service, 'batch/', { body: items.slice(at, at + 1_000), headers });
-}
-
-/** @returns what axe-core finds in the page */
-const violationsOf = (page: Page) =>
-  page.evaluate<string[]>(`(async () => {
-    ${'if (!window.axe) (0, () => {'}${readFileSync(axe, 'utf8')}${'})();'}
-    const { violations } = await axe.run();
-    return violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html).join(' '));
-  })()`);
+useBrowser();
 
 const materialization = (...asset_key: readonly string[]) => ({ type: 'materialization', asset_key });
 const check = (passed: boolean, check_name = 'no_nulls') => ({

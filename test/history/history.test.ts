@@ -196,10 +196,11 @@ test('a check holds since the first of the last results that are the same', () =
   );
   const [first, fresh] = found;
   assert.ok(first && fresh);
-  assert.equal(holdsText(first), 'passed since 2026-11-20 12:05:00 UTC or earlier, 1 in a row');
+  assert.equal(holdsText(first, false), 'the last result passed, since 2026-11-20 12:05:00 UTC or earlier');
+  assert.equal(holdsText(first, true), 'the last result passed, since 2026-11-20 12:05:00 UTC');
   assert.equal(
-    checkSentence(fresh, fresh.results),
-    'fresh: 3 results from 2026-11-20 12:01:00 to 2026-11-20 12:03:00 UTC: 1 passed, 1 warning, 1 failed; failed since 2026-11-20 12:02:00 UTC, 2 in a row',
+    checkSentence(fresh, fresh.results, false),
+    'fresh: 3 results from 2026-11-20 12:01:00 to 2026-11-20 12:03:00 UTC: 1 passed, 1 warning, 1 failed; the last 2 results failed, since 2026-11-20 12:02:00 UTC',
   );
   assert.equal(resultText(fresh.results[1]!), 'failed · 2026-11-20 12:02:00 UTC · partition p · nulls 3');
 });

@@ -21,8 +21,9 @@ export interface Page {
   fill(selector: string, text: string): Promise<void>;
   selectOption(selector: string, value: string): Promise<unknown>;
   setViewportSize(size: { width: number; height: number }): Promise<void>;
-  emulateMedia(media: { colorScheme: 'light' | 'dark' }): Promise<void>;
+  emulateMedia(media: { colorScheme?: 'light' | 'dark'; media?: 'print' | 'screen' }): Promise<void>;
   screenshot(options: { path: string }): Promise<unknown>;
+  readonly mouse: { move(x: number, y: number): Promise<void>; click(x: number, y: number): Promise<void> };
   readonly keyboard: { press(key: string): Promise<void>; type(text: string): Promise<void> };
   on(event: 'pageerror', listener: (error: Error) => void): void;
   on(event: 'console', listener: (message: { type(): string; text(): string }) => void): void;

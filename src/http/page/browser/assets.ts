@@ -1,11 +1,10 @@
 /** The view of the assets: their last materializations and the states of their checks. */
 
 import { pageLimits } from '../../../config/limits.ts';
-import { keyText } from '../../../event/asset-key.ts';
 import { addressOf, hashOf } from './address.ts';
 import { type Content, element } from './dom.ts';
 import { type PolledOptions, PolledView } from './polled.ts';
-import { badge, cell, counted, type DetailParts, renderKey, renderTime, shortTime, table } from './view.ts';
+import { badge, cell, counted, renderKey, renderTime, shortTime, table } from './view.ts';
 
 /** The latest event of a kind. */
 interface Latest {
@@ -33,7 +32,9 @@ interface Check extends Latest {
 }
 
 /** An asset in the reply of `/assets`. */
-interface Asset {
+export interface Asset {
+  /** When its last event happened. */
+  readonly alive?: string;
   readonly asset_key: readonly string[];
   readonly materialization?: Latest;
   readonly observation?: Latest;
@@ -42,7 +43,7 @@ interface Asset {
   readonly checks: readonly Check[];
 }
 
-type Shared = Pick<PolledOptions<Asset>, 'service' | 'onChange' | 'open'>;
+type Shared = Pick<PolledOptions<Asset>, 'service' | 'onChange' | 'open' | 'detail'>;
 
 export function assetsView(shared: Shared): PolledView<Asset> {
   return new PolledView<Asset>({
@@ -65,7 +66,6 @@ export function assetsView(shared: Shared): PolledView<Asset> {
     itemsIn: ({ assets = [] }) => assets,
     idOf: ({ asset_key }) => JSON.stringify(asset_key),
     cells,
-    detail,
   });
 }
 
@@ -91,18 +91,9 @@ function state(checks: readonly Check[]): Content {
   return badge(isError ? 'bad' : 'warn', `${failed.length} of ${checks.length} failed`);
 }
 
-function detail({ asset_key, materialization, observation, checks }: Asset): DetailParts {
-  const events = hashOf(addressOf('events', { key_prefix: keyText([...asset_key, '']) }));
-  return {
-    title: renderKey(asset_key),
-    content: [
-      element('p', {}, element('a', { href: events }, 'Events of this asset')),
-      ...latest('Last materialization', materialization),
-      ...latest('Last observation', observation),
-      element('h3', {}, checks.length === 0 ? 'No checks' : 'Checks'),
-      table(checks.map((check) => [check.check_name, result(check)])),
-    ],
-  };
+/** @returns the latest events of an asset, with their titles */
+export function latestOfKinds({ materialization, observation }: Asset): Content[] {
+  return [...latest('Last materialization', materialization), ...latest('Last observation', observation)];
 }
 
 function latest(title: string, event: Latest | undefined): Content[] {
@@ -120,12 +111,13 @@ function latest(title: string, event: Latest | undefined): Content[] {
   ];
 }
 
-function result(check: Check): HTMLElement {
-  const { failing, failing_severity = '', time, count, since, in_a_row = 0 } = check;
+/** @returns the state of a check, since when it holds, and a link to its last result */
+export function checkState(check: Check): HTMLElement {
+  const { failing, failing_severity = '', time, count, since, in_a_row } = check;
   const shown = failing
     ? badge(failing_severity === 'WARN' ? 'warn' : 'bad', `failed (${failing_severity.toLowerCase()})`)
     : badge('good', 'passed');
-  const inARow = since !== undefined && in_a_row > 1 ? [`, ${in_a_row} in a row since `, renderTime(since)] : [];
+  const inARow = since !== undefined ? [`, ${in_a_row} in a row since `, renderTime(since)] : [];
   const all = `, ${counted(count, 'result')}`;
   return element('span', {}, shown, ' ', renderTime(time), partitionsOf(check), ', ', eventLink(check), ...inARow, all);
 }

@@ -3,6 +3,7 @@
 import { otherSpelling } from '../../../event/asset-key.ts';
 import { visible } from '../../../event/visible.ts';
 import { type Address, addressOf, filterNames, hashOf, readAddress, type ViewName, views } from './address.ts';
+import { AssetPane } from './asset-pane.ts';
 import { assetsView } from './assets.ts';
 import { Connection, type ConnectionState } from './connection.ts';
 import { button, byId, copyButton, element } from './dom.ts';
@@ -54,7 +55,7 @@ const all = {
       connection.retryMs = ms;
     },
   }),
-  assets: assetsView(shared),
+  assets: assetsView({ ...shared, detail: new AssetPane(service) }),
   refusals: refusalsView(shared),
   sources: sourcesView(shared),
 };
@@ -196,7 +197,10 @@ function showDetail(): void {
   list.mark(address.open);
   detail.hidden = address.open === '';
   document.body.classList.toggle('whole', address.open !== '');
-  if (address.open === '') return;
+  if (address.open === '') {
+    view().close?.();
+    return;
+  }
   const found = view().detail(address.open);
   if (typeof found === 'object' && found === shownDetail) return;
   shownDetail = typeof found === 'object' ? found : undefined;

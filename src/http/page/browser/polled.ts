@@ -20,9 +20,17 @@ export interface PolledOptions<Item> {
   readonly itemsIn: (reply: Readonly<Record<string, readonly Item[]>>) => readonly Item[];
   readonly idOf: (item: Item) => string;
   readonly cells: (item: Item) => Node[];
-  readonly detail: (item: Item) => DetailParts;
+  readonly detail: ((item: Item) => DetailParts) | LivePane<Item>;
   readonly onChange: () => void;
   readonly open: Rows<unknown>['open'];
+}
+
+/** Details that read more of the service while they are open. */
+export interface LivePane<Item> {
+  show(item: Item): DetailParts;
+  /** Called with the signal of each attempt of the view. */
+  resume(signal: AbortSignal): void;
+  close(): void;
 }
 
 export class PolledView<Item> implements View {
@@ -37,11 +45,15 @@ export class PolledView<Item> implements View {
   #text = '';
   #isLoaded = false;
   readonly #detail: (item: Item) => DetailParts;
+  readonly #pane: LivePane<Item> | undefined;
 
   constructor(options: PolledOptions<Item>) {
     const { columns, label, idOf, cells, open } = options;
     this.#options = options;
-    this.#detail = memoizeLast(options.detail, (item) => JSON.stringify(item));
+    const { detail } = options;
+    this.#pane = typeof detail === 'function' ? undefined : detail;
+    this.#detail =
+      typeof detail === 'function' ? memoizeLast(detail, (item) => JSON.stringify(item)) : (item) => detail.show(item);
     this.columns = columns;
     this.label = label;
     const count = () => this.#matching.length;
@@ -79,6 +91,7 @@ export class PolledView<Item> implements View {
 
   readonly attempt = async (signal: AbortSignal, live: () => void): Promise<void> => {
     const { service, itemsIn, onChange } = this.#options;
+    this.#pane?.resume(signal);
     while (!signal.aborted) {
       const reply = await service.ask(this.#path, { Accept: 'application/json' }, signal);
       const text = await reply.text();
@@ -93,6 +106,10 @@ export class PolledView<Item> implements View {
       await sleep(pageLimits.pollMs, signal);
     }
   };
+
+  close(): void {
+    this.#pane?.close();
+  }
 
   readonly searching = undefined;
 

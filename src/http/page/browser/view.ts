@@ -32,6 +32,8 @@ export interface View {
   toggleSearch(): void;
   /** @returns the details of an item, undefined if it does not exist, `loading` if that is not known yet */
   detail(id: string): DetailParts | undefined | 'loading';
+  /** Ends what the details read, when they are closed. */
+  close?(): void;
 }
 
 /** The details of an item. */
