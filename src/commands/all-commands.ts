@@ -5,6 +5,7 @@ import { completionOf, completionScripts } from './cli/completion.ts';
 import { type CommandGroups, commandHelp, generalHelp } from './cli/help.ts';
 import { forward } from './forward/forward.ts';
 import { healthcheck } from './healthcheck.ts';
+import { asset } from './look/asset.ts';
 import { assets } from './look/assets.ts';
 import { events } from './look/events.ts';
 import { sources } from './look/sources.ts';
@@ -20,7 +21,7 @@ import { verifyCommand } from './upkeep/verify.ts';
 const groups: CommandGroups = {
   'Run a service': { serve, healthcheck, token },
   'Send reports': { report, python },
-  'Look at a journal': { events, assets, sources },
+  'Look at a journal': { events, assets, asset, sources },
   'Look after a journal': { backup, verify: verifyCommand, repair: repairCommand, forward },
   'Feed Dagster': { dagster },
   'Pass alarms on': { relay },

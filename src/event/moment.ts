@@ -49,6 +49,13 @@ export function inLargestUnit(seconds: number): string {
   return `${Math.floor(seconds / divisor)} ${unit}`;
 }
 
+/** @returns the age of a time in words: `119 min ago`; `in 3 h` for a future time */
+export function ageOf(time: string, nowMs = Date.now()): string {
+  const seconds = Math.floor((nowMs - Date.parse(time)) / 1_000);
+  const span = inLargestUnit(Math.abs(seconds));
+  return seconds < 0 ? `in ${span}` : `${span} ago`;
+}
+
 /** A time that might lack its seconds, its clock or its zone. */
 const SHORT = /^(\d{4}-\d\d-\d\d)(?:([Tt ]\d\d:\d\d)(:\d\d(?:\.\d+)?)?)?([Zz]|[+-]\d\d:\d\d)?$/;
 const NO_MOMENT = 'is not a time such as 2026-11-20, 2026-11-20T15:04:05Z, or 2h for two hours ago';

@@ -35,7 +35,7 @@ export function scaleOf(values: readonly number[]): Scale {
 }
 
 /** @returns where a value is on the scale: 0 at the low end, 1 at the high end, 0.5 if both are the same */
-export function placeOn({ low, high }: Scale, value: number): number {
+export function placeOn({ low, high }: Pick<Scale, 'low' | 'high'>, value: number): number {
   const place = (value / 2 - low / 2) / (high / 2 - low / 2); // halves, since the difference of two doubles can be infinite
   return Number.isFinite(place) ? Math.min(1, Math.max(0, place)) : 0.5;
 }

@@ -32,16 +32,20 @@ export function checkSentence(check: CheckSeries, shown: readonly PastEvent[], h
   return `${shownText(check.name)}: ${counted(shown.length, 'result')} ${spanOf(shown)}: ${counts.join(', ')}; ${holdsText(check, hasAll)}`;
 }
 
+/** @returns `the last 3 results failed, since 2026-11-20 15:19:45 UTC`. @param hasAll see `sinceText` */
+export function holdsText(check: CheckSeries, hasAll: boolean): string {
+  const { results, inARow } = check;
+  const same = inARow === 1 ? 'the last result' : `the last ${inARow} results`;
+  return `${same} ${results.at(-1)?.outcome === 'passed' ? 'passed' : 'failed'}, since ${sinceText(check, hasAll)}`;
+}
+
 /**
  * @param hasAll whether all events of the asset were read
- * @returns since when the last result is the same: `the last 3 results failed, since 2026-11-20 15:19:45 UTC`
+ * @returns since when the last result is the same: `2026-11-20 15:19:45 UTC`, `2026-11-20 15:19:45 UTC or earlier`
  */
-export function holdsText({ results, inARow }: CheckSeries, hasAll: boolean): string {
+export function sinceText({ results, inARow }: CheckSeries, hasAll: boolean): string {
   const since = momentText(results[results.length - inARow]?.atMs ?? 0);
-  const isSure = hasAll || inARow < results.length;
-  const same = inARow === 1 ? 'the last result' : `the last ${inARow} results`;
-  const outcome = results.at(-1)?.outcome === 'passed' ? 'passed' : 'failed';
-  return `${same} ${outcome}, since ${since} UTC${isSure ? '' : ' or earlier'}`;
+  return `${since} UTC${hasAll || inARow < results.length ? '' : ' or earlier'}`;
 }
 
 /** @returns `Materializations by day: 33 from 2026-10-17 to 2026-11-20; none on 2026-11-03 and 1 more day` */

@@ -161,6 +161,12 @@ async function* ofDeployments(
   yield* pagesOf(found.map(([, row]) => row));
 }
 
+/** @returns the asset with a key; undefined if the journal has none */
+export async function findAsset(journal: JournalSource, key: readonly string[]): Promise<AssetJson | undefined> {
+  for await (const [found] of onlyKey(journal.assets({ keyPrefix: key }), key)) return found;
+  return undefined;
+}
+
 /** The first of the assets whose keys start with `key` is the asset with that key, if it exists. */
 async function* onlyKey(
   pages: AsyncGenerator<readonly AssetJson[]>,
@@ -260,7 +266,7 @@ function failingIn({ checks }: AssetJson): readonly CheckJson[] {
 }
 
 /** @returns a failing check with the first of its failed partitions: `no_nulls (ERROR) 2026-11-26 and 2 more` */
-function failureAsText(check: CheckJson): string {
+export function failureAsText(check: CheckJson): string {
   const { check_name, severity, failing_severity = severity, failed_partitions: [first, ...others] = [] } = check;
   const more = others.length + (check.failed_partitions_beyond ?? 0);
   const partition = first === undefined ? '' : ` ${first.partition}`;

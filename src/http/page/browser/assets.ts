@@ -113,11 +113,12 @@ function latest(title: string, event: Latest | undefined): Content[] {
 
 /** @returns the state of a check, since when it holds, and a link to its last result */
 export function checkState(check: Check): HTMLElement {
-  const { failing, failing_severity = '', time, count, since, in_a_row } = check;
+  const { failing, failing_severity = '', time, count, since, in_a_row = 0 } = check;
   const shown = failing
     ? badge(failing_severity === 'WARN' ? 'warn' : 'bad', `failed (${failing_severity.toLowerCase()})`)
     : badge('good', 'passed');
-  const inARow = since !== undefined ? [`, ${in_a_row} in a row since `, renderTime(since)] : [];
+  const inARow =
+    since === undefined ? [] : [in_a_row > 1 ? `, ${in_a_row} in a row since ` : ', since ', renderTime(since)];
   const all = `, ${counted(count, 'result')}`;
   return element('span', {}, shown, ' ', renderTime(time), partitionsOf(check), ', ', eventLink(check), ...inARow, all);
 }

@@ -1,9 +1,9 @@
 /** The interface of a view, and the parts that views share. */
 
 import { shownKey } from '../../../event/asset-key.ts';
+import { ageOf } from '../../../event/moment.ts';
 import { visible } from '../../../event/visible.ts';
 import type { Address } from './address.ts';
-import { ageOf } from './age.ts';
 import type { Attempt } from './connection.ts';
 import { type Content, element } from './dom.ts';
 import type { Rows } from './list.ts';
