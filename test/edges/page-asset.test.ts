@@ -181,7 +181,7 @@ test(
   },
 );
 
-test('what arrives is drawn at once and moves nothing, and a partition filter applies to all', options, async (t) => {
+test('what arrives is drawn at once and moves nothing, and a partition filter applies to all plots', options, async (t) => {
   const service = await startService(t);
   await report(service, [
     ...Array.from({ length: 12 }, (_, index) => made({ [`m${index}`]: 1, rows: index }, { partition: 'old' })),
