@@ -181,40 +181,44 @@ test(
   },
 );
 
-test('what arrives is drawn at once and moves nothing, and a partition filter applies to all plots', options, async (t) => {
-  const service = await startService(t);
-  await report(service, [
-    ...Array.from({ length: 12 }, (_, index) => made({ [`m${index}`]: 1, rows: index }, { partition: 'old' })),
-    check(true, { partition: 'old' }),
-  ]);
-  const page = await open(addressOf(service));
-  await sees(page, isComplete('13 events'));
-  await page.evaluate(`${svg('rows')}.focus(); document.activeElement.scrollIntoView({ block: 'center' })`);
-  await page.keyboard.press('Home');
-  const place = () =>
-    page.evaluate<number[]>(
-      `[document.querySelector('#detail').scrollTop, document.activeElement.getBoundingClientRect().top]`,
-    );
-  const before = await place();
-  assert.ok((before[0] ?? 0) > 0);
-  await report(service, [made({ rows: 99, fresh: 1 }, { partition: 'new' })]);
-  await sees(page, isComplete('14 events'));
-  await sees(page, `${svg('rows')}.ariaLabel.includes('last 99')`);
-  assert.match(await sentence(page, 'Materializations'), /^Materializations by day: 13 /);
-  assert.match(await said(page), /^0 · /, 'the point that was read');
-  await sees(page, has('#detail', '13 events')); // the state, which is asked for every few seconds
-  assert.deepEqual(await place(), before);
-  assert.equal(await page.evaluate(`document.activeElement === ${svg('rows')}`), true);
+test(
+  'what arrives is drawn at once and moves nothing, and a partition filter applies to all plots',
+  options,
+  async (t) => {
+    const service = await startService(t);
+    await report(service, [
+      ...Array.from({ length: 12 }, (_, index) => made({ [`m${index}`]: 1, rows: index }, { partition: 'old' })),
+      check(true, { partition: 'old' }),
+    ]);
+    const page = await open(addressOf(service));
+    await sees(page, isComplete('13 events'));
+    await page.evaluate(`${svg('rows')}.focus(); document.activeElement.scrollIntoView({ block: 'center' })`);
+    await page.keyboard.press('Home');
+    const place = () =>
+      page.evaluate<number[]>(
+        `[document.querySelector('#detail').scrollTop, document.activeElement.getBoundingClientRect().top]`,
+      );
+    const before = await place();
+    assert.ok((before[0] ?? 0) > 0);
+    await report(service, [made({ rows: 99, fresh: 1 }, { partition: 'new' })]);
+    await sees(page, isComplete('14 events'));
+    await sees(page, `${svg('rows')}.ariaLabel.includes('last 99')`);
+    assert.match(await sentence(page, 'Materializations'), /^Materializations by day: 13 /);
+    assert.match(await said(page), /^0 · /, 'the point that was read');
+    await sees(page, has('#detail', '13 events')); // the state, which is asked for every few seconds
+    assert.deepEqual(await place(), before);
+    assert.equal(await page.evaluate(`document.activeElement === ${svg('rows')}`), true);
 
-  await page.selectOption('[name=of-partition]', ' new');
-  await sees(page, `${svg('rows')}.ariaLabel.startsWith('rows: 1 value at ')`);
-  assert.match(await sentence(page, 'Materializations'), /^Materializations by day: 1 /);
-  assert.match(await textOf(page, '#detail'), /no_nulls\s+no results/);
-  await report(service, [check(false, { partition: 'new' }), made({ rows: 7 }, { partition: 'old' })]);
-  await sees(page, `${svg('no_nulls')}.ariaLabel.startsWith('no_nulls: 1 result at ')`);
-  assert.match(await page.evaluate<string>(`${figure('no_nulls')}.innerText`), /the last result failed, since/);
-  assert.match(await sentence(page, 'rows'), /^rows: 1 value at /);
-});
+    await page.selectOption('[name=of-partition]', ' new');
+    await sees(page, `${svg('rows')}.ariaLabel.startsWith('rows: 1 value at ')`);
+    assert.match(await sentence(page, 'Materializations'), /^Materializations by day: 1 /);
+    assert.match(await textOf(page, '#detail'), /no_nulls\s+no results/);
+    await report(service, [check(false, { partition: 'new' }), made({ rows: 7 }, { partition: 'old' })]);
+    await sees(page, `${svg('no_nulls')}.ariaLabel.startsWith('no_nulls: 1 result at ')`);
+    assert.match(await page.evaluate<string>(`${figure('no_nulls')}.innerText`), /the last result failed, since/);
+    assert.match(await sentence(page, 'rows'), /^rows: 1 value at /);
+  },
+);
 
 test(
   'of many numbers the 20 most reported are shown, the others by name, and of many points the last 200',
@@ -248,7 +252,7 @@ test(
 );
 
 test(
-  'a rare asset shows what was found while older events are looked for, and nothing is read before it is opened',
+  'a rare asset shows what was found while older events are looked for, and nothing is read before it is opened or after',
   options,
   async (t) => {
     const service = await startService(t);
@@ -262,7 +266,7 @@ test(
       window.fetch = async (url, more) => {
         const text = String(url);
         if (text.includes('events?')) window.asked.push(text);
-        while (window.held && text.includes('until_seq=2002')) await new Promise((resolve) => setTimeout(resolve, 5));
+        while (window.held && text.includes('until_seq=1002')) await new Promise((resolve) => setTimeout(resolve, 5));
         return real(url, more);
       };`,
     );

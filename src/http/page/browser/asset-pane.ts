@@ -6,7 +6,7 @@ import { checkSeriesOf, daysOf, History, numbersOf } from '../../../history/hist
 import { holdsText, shownText } from '../../../history/words.ts';
 import { addressOf, hashOf } from './address.ts';
 import { type Asset, checkState, latestOfKinds } from './assets.ts';
-import { sleep } from './connection.ts';
+import { abortedWith, sleep } from './connection.ts';
 import { button, type Content, element } from './dom.ts';
 import { drawCheck, drawDays, drawNumber, Plot } from './plots.ts';
 import { RefusedError, type Service } from './service.ts';
@@ -110,10 +110,9 @@ class OpenAsset {
   start(signal: AbortSignal): void {
     this.stop();
     if (signal.aborted) return;
-    this.#stop = new AbortController();
-    const either = AbortSignal.any([signal, this.#stop.signal]);
-    void this.#read(either);
-    void this.#watch(either);
+    this.#stop = abortedWith(signal);
+    void this.#read(this.#stop.signal);
+    void this.#watch(this.#stop.signal);
   }
 
   stop(): void {
@@ -123,13 +122,15 @@ class OpenAsset {
   /** Reads and follows the events, again after a failure. Never rejects. */
   async #read(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      const attempt = new AbortController();
-      const either = AbortSignal.any([signal, attempt.signal]);
+      const attempt = abortedWith(signal);
       try {
         const history = new History();
         const { materialization, observation, check } = this.#asset;
         const newest = Math.max(...[materialization, observation, check].map((kind) => kind?.seq ?? 0));
-        await Promise.all([this.#readOlder(history, newest, either), this.#follow(history, newest, either)]);
+        await Promise.all([
+          this.#readOlder(history, newest, attempt.signal),
+          this.#follow(history, newest, attempt.signal),
+        ]);
       } catch (error) {
         attempt.abort();
         if (signal.aborted) return;

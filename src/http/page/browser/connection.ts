@@ -72,6 +72,14 @@ export class Connection {
   }
 }
 
+/** @returns a controller that the signal aborts too. (`AbortSignal.any` is newer than the oldest browsers of the page.) */
+export function abortedWith(signal: AbortSignal): AbortController {
+  const made = new AbortController();
+  if (signal.aborted) made.abort();
+  signal.addEventListener('abort', () => made.abort(), { once: true });
+  return made;
+}
+
 /** Resolves after a time, or when the signal aborts. */
 export function sleep(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {

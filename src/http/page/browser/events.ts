@@ -4,7 +4,7 @@ import { pageLimits } from '../../../config/limits.ts';
 import { deviceOf } from '../../../event/line-name.ts';
 import { jsonKind, jsonMembers, unquote } from '../../../history/json-text.ts';
 import type { Address } from './address.ts';
-import { sleep } from './connection.ts';
+import { abortedWith, sleep } from './connection.ts';
 import { eventBadge, eventDetail } from './event-detail.ts';
 import { EventLine, EventStore } from './event-store.ts';
 import type { Rows } from './list.ts';
@@ -145,9 +145,8 @@ export class EventsView implements View {
   more(): void {
     if (this.#reading !== undefined || this.#isStopped || this.#isComplete || this.#store.isFull) return;
     if (this.#signal.aborted) return;
-    const reading = new AbortController();
+    const reading = abortedWith(this.#signal);
     this.#reading = reading;
-    this.#signal.addEventListener('abort', () => reading.abort(), { once: true });
     this.#options.onChange(0);
     void this.#readOlder(reading.signal).then(() => {
       if (this.#reading !== reading) return;
