@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { brotliCompressSync } from 'node:zlib';
 import fc from 'fast-check';
 import { pageLimits } from '../../src/config/limits.ts';
 import { ageOf } from '../../src/event/moment.ts';
@@ -9,6 +10,7 @@ import { indented, jsonMembers } from '../../src/history/json-text.ts';
 import { addressOf, hashOf, readAddress, views } from '../../src/http/page/browser/address.ts';
 import { EventStore } from '../../src/http/page/browser/event-store.ts';
 import { MessageParser } from '../../src/http/page/browser/stream.ts';
+import { buildPage } from '../../src/http/page/build.ts';
 import { character } from '../support/arbitraries.ts';
 
 const line = (seq: number, more = '') =>
@@ -161,4 +163,9 @@ test('an age is shown in the largest unit with a value of at least two', () => {
   );
   const past = ['0 s', '119 s', '2 min', '119 min', '2 h', '47 h', '2 d'].map((age) => `${age} ago`);
   assert.deepEqual(ages, [...past, 'in 1 s', 'in 2 h']);
+});
+
+test('the page has at most 28,900 bytes compressed, 12 KB of them for assets over time', async () => {
+  const { length } = brotliCompressSync(await buildPage());
+  assert.ok(length <= 28_900, `${length} bytes`);
 });

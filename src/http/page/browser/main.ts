@@ -24,6 +24,7 @@ const keys: readonly (readonly [key: string, does: string])[] = [
   ['Enter', 'show the whole row'],
   ['Esc', 'close the row'],
   ['Home End PgUp PgDn', 'jump in the list'],
+  ['← → Enter', 'in a plot: previous and next value, its event'],
   ['?', 'these keys'],
 ];
 
