@@ -26,6 +26,7 @@ import type { ServiceParts, Setup } from './service/setup.ts';
 import { resolvesWithin, Shutdown } from './service/shutdown.ts';
 import { StartError } from './service/start-error.ts';
 import { Activity } from './telemetry/activity.ts';
+import { DeploymentCounts } from './telemetry/deployment-counts.ts';
 import type { Notices } from './telemetry/log.ts';
 import { Metrics } from './telemetry/metrics.ts';
 import { Refusals } from './telemetry/refusals.ts';
@@ -84,9 +85,10 @@ function setUp(config: Config, notices: Notices, parts: ServiceParts): Setup {
   const { hostName, fd, collectGarbage, onForwarded, aroundReset, terminal, refusalsSeenMax: seenMax = 0 } = parts;
   const shutdown = new Shutdown(notices);
   const metrics = new Metrics();
+  if (config.deploymentMetrics) metrics.deployments = new DeploymentCounts();
   const keyMemory = openKeyMemory(config.idempotencyKeys ?? limits.idempotencyKeysMax, notices);
   const addressOf = createClientAddress(config.trustedProxy);
-  const refusals = new Refusals({ addressOf, nowMs: () => Date.now(), seenMax, limits });
+  const refusals = new Refusals({ addressOf, nowMs: () => Date.now(), seenMax, limits, counts: metrics.deployments });
   const activity = new Activity({ notices, terminal, quiet: config.quiet, refusals, limits });
   shutdown.add(() => activity.close());
   return {

@@ -18,6 +18,7 @@ import { readDeployments } from '../src/deployments/file.ts';
 import { eventSchema } from '../src/journal/line/line-schema.ts';
 import { encodeBatch } from '../src/journal/line/record.ts';
 import { decisions } from '../src/journal/open/recovery.ts';
+import { writeDeployments } from './support/deployments.ts';
 import { alertRules, filesOfBin, HANDBOOK, type PageName, page, pagePaths } from './support/handbook.ts';
 import { local } from './support/hostile/forms.ts';
 import { groupsFor, hostedGroups } from './support/hostile/table.ts';
@@ -300,7 +301,7 @@ test('the deployments file on the page is valid', () => {
 });
 
 test('every metric is in the table, and every metric of a page or an alert exists', async (t) => {
-  const service = await startService(t);
+  const service = await startService(t, { args: [...writeDeployments(t, ['prod']).args, '--deployment-metrics'] });
   const text = await (await fetch(`${service.url}/metrics`)).text();
   const [, table = ''] = /\n\| metric \|(.*?)\n\n/s.exec(page('watch')) ?? [];
   const namesIn = (of: string, pattern: RegExp) => [...new Set([...of.matchAll(pattern)].map(([, name]) => name))];

@@ -323,6 +323,8 @@ export const limits = {
   deploymentsCheckMs: 5_000,
   /** Interval of checks whether the token of a reply that is still being sent has expired. */
   rightsCheckMs: 1_000,
+  /** Series of each metric of --deployment-metrics; those of further deployments and tokens are left out. */
+  deploymentSeriesMax: 1_000,
   deploymentsBytesMax: 16 * MIB,
   /** How long a caller waits for a file with deployments, destinations or a secret, while others before it are read included. */
   fileReadMs: 10_000,

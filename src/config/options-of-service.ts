@@ -170,6 +170,11 @@ export const options = {
   }),
   /** Path of a file; empty for a service without deployments, which accepts reports without a token. */
   deployments: fileOption('the deployments and their tokens; reports go to /NAME/… and need a token'),
+  deploymentMetrics: option({
+    ...switchOption('metrics of each deployment and token; /metrics, which needs no token, then has their names'),
+    variable: true,
+    parse: trueOrFalse,
+  }),
   tokenHeader: tokenHeaderOption('token header beside Dagster-Cloud-Api-Token and Bearer'),
   trustedProxy: option<readonly Network[]>({
     argument: 'NETWORK',
@@ -330,6 +335,10 @@ const contradictions: readonly (readonly [
   [
     (config) => config.ack !== '' && !forwards(config),
     '--ack names a destination, and there is none; give --forward-to or --forward',
+  ],
+  [
+    ({ deployments, deploymentMetrics }) => deployments === '' && deploymentMetrics,
+    '--deployment-metrics is for --deployments; give it, or leave the metrics out',
   ],
   [
     ({ deployments, watchAsset }) => deployments !== '' && watchAsset.some(([name = '']) => !deploymentName.test(name)),

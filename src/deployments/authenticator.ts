@@ -72,6 +72,7 @@ export function createAuthenticator({
     const valid = findToken(known, name, token, now, needs);
     if (valid !== undefined) {
       incoming.tokenName = valid.name;
+      metrics.deployments?.used(name, valid.sha256, now);
       if (needs === 'any right' || valid.may.includes(needs)) return name;
       throw new Refusal(
         403,

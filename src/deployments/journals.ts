@@ -8,11 +8,12 @@ import { Defect } from '../config/defect.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
 import { type ConflictHandling, type Done, refused } from '../event/record-result.ts';
-import { type Disk, isFull, lacksDescriptors } from '../journal/disk.ts';
+import { type Disk, isFull, isMissingPath, lacksDescriptors } from '../journal/disk.ts';
 import { Journal } from '../journal/journal.ts';
 import type { KeyMemory } from '../journal/keys/memory.ts';
 import { InUseError, type Lock, type LockFolder, type LockRota } from '../journal/lock/lock.ts';
 import type { Door } from '../journal/lock/protocol.ts';
+import { type Measured, measure } from '../journal/measure.ts';
 import { DamagedError } from '../journal/open/recovery.ts';
 import type { JournalOptions } from '../journal/options.ts';
 import { overload, type QueuedBytes } from '../journal/queue-entry.ts';
@@ -91,6 +92,11 @@ export class DeploymentJournals {
     const troubles = new Map<string, string>();
     for (const [name, { trouble }] of this.#deployments) if (trouble !== undefined) troubles.set(name, trouble);
     return troubles;
+  }
+
+  /** Measures journals, one after the other; a journal that cannot be read keeps its figures. Never rejects. */
+  async measure(names: readonly string[]): Promise<void> {
+    for (const name of names) await this.journalOf(name).measure();
   }
 
   /**
@@ -211,6 +217,7 @@ interface Shared extends DeploymentJournalsOptions {
   readonly mayLog: (reason: string) => boolean;
 }
 
+const NOTHING = { bytes: 0, lastMs: undefined };
 const RETIRED = 'this deployment is being closed; send the report again later';
 const NO_DESCRIPTOR = 'no file descriptor is free to open the journal; send the report again later';
 
@@ -227,6 +234,8 @@ export class DeploymentJournal {
   #lock: Lock | undefined;
   #retired = false;
   readonly deployment: string;
+  /** What `measure` found last. */
+  measured: Pick<Measured, 'bytes' | 'lastMs'> | undefined;
   /** When the last report arrived, or the object was made: `performance.now()`. */
   lastUsedMs = performance.now();
 
@@ -294,6 +303,17 @@ export class DeploymentJournal {
     if (this.#refused !== undefined) return;
     if (state.kind === 'failed' && nowMs < state.againMs + this.#options.limits.forwardStoppedMs) return;
     this.#beginAwaited();
+  }
+
+  /** Sets `measured`, from the disk once, and of an open journal from what it writes. Never rejects. */
+  async measure(): Promise<void> {
+    const state = this.#state;
+    try {
+      if (state.kind === 'open') this.measured = await state.journal.measure();
+      else if (this.isIdle) this.measured ??= await measure(this.#disk, this.#options.limits);
+    } catch (error) {
+      if (isMissingPath(error as Error)) this.measured = NOTHING; // no report has made the folder yet
+    }
   }
 
   /** Like `Journal.hurry`. */
@@ -430,6 +450,7 @@ export class DeploymentJournal {
   /** Never rejects. */
   async #close(state: Opening | Open, reason?: string): Promise<void> {
     await state.journal.close(reason);
+    this.measured = undefined; // all events that waited are written
     if (state.kind === 'opening') await state.opened;
     await this.#lock?.release();
     const { next } = this.#state as Closing;

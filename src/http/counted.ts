@@ -8,7 +8,7 @@ import type { Metrics } from '../telemetry/metrics.ts';
 import { type Acknowledgements, type Recorder, type RecordHandled, type Reply, unavailable } from './message.ts';
 
 export interface CountedParts {
-  readonly metrics: Pick<Metrics, 'events' | 'recordedBatch'>;
+  readonly metrics: Pick<Metrics, 'events' | 'recordedBatch' | 'deployments'>;
   readonly activity: Pick<Activity, 'showsRecorded' | 'textOf' | 'recorded'>;
 }
 
@@ -64,7 +64,7 @@ function appendCounted(
   const types = events.map(({ type }) => type);
   const lines = activity.showsRecorded ? events.map((event) => activity.textOf(event)) : NO_LINES;
   const counted: Done = (result, first, last, before) => {
-    if (result.kind === 'recorded') count(types, lines, result, parts);
+    if (result.kind === 'recorded') count(types, lines, result, parts, recorder.deployment);
     done(result, first, last, before);
   };
   recorder.append(events, counted, onConflict);
@@ -75,8 +75,10 @@ function count(
   lines: readonly string[],
   result: RecordedResult,
   { metrics, activity }: CountedParts,
+  deployment = '',
 ): void {
   const old = result.replayed === undefined && result.conflicts === undefined ? NONE : indexesOfOld(result);
+  metrics.deployments?.recorded(deployment, types.length - old.size);
   types.forEach((type, index) => {
     if (!old.has(index)) metrics.events[type] += 1;
   });

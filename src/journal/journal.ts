@@ -16,6 +16,7 @@ import { Followers, logThrown } from './follower.ts';
 import { KeyedReports } from './keys/idempotency.ts';
 import { JournalKeys } from './keys/keys.ts';
 import { type EncodeBuffer, SEQ_MAX } from './line/record.ts';
+import { type Measured, measure } from './measure.ts';
 import { markCleanStop } from './open/clean-stop.ts';
 import { openWithSpace } from './open/opening.ts';
 import type { Segment } from './open/recovery.ts';
@@ -57,6 +58,9 @@ export class Journal implements JournalFigures {
   readonly #shouldLog: (reason: string) => boolean;
   /** Number of journal files, including the newest; 0 before the journal is open. */
   files = 0;
+  /** Size of the files but the newest; undefined before `measure`. */
+  closedBytes: number | undefined;
+  #lastMs: number | undefined;
 
   /** Starts the timer of `options.openWaitMs`; reads nothing before `open`. */
   constructor(options: JournalOptions) {
@@ -153,6 +157,29 @@ export class Journal implements JournalFigures {
   /** Approximate memory of the waiting events, in bytes. */
   get queueBytes(): number {
     return this.#waitingBytes;
+  }
+
+  /**
+   * Reads the sizes of the files once, and the time of the last line; afterwards the journal keeps both.
+   * @returns the figures of an open journal. @throws the error of a system call
+   */
+  async measure(): Promise<Pick<Measured, 'bytes' | 'lastMs'>> {
+    const { disk, limits } = this.#options;
+    const nameOfFiles = () => `${this.files} ${(this.#state as OpenState).segment.file.name}`;
+    for (let before = ''; this.closedBytes === undefined && this.#state.kind === 'open'; ) {
+      before = nameOfFiles();
+      const { closedBytes, lastMs } = await measure(disk, limits);
+      if (before !== nameOfFiles()) continue; // one was begun or removed meanwhile
+      this.closedBytes = closedBytes;
+      this.#lastMs ??= lastMs;
+    }
+    return { bytes: this.#bytes, lastMs: this.#lastMs };
+  }
+
+  /** Size of all files; that of the newest before `measure`. */
+  get #bytes(): number {
+    const newest = this.#state.kind === 'open' ? this.#state.segment.bytes : 0;
+    return (this.closedBytes ?? 0) + newest;
   }
 
   /** Runs retention at once, for a disk with less free space than `Retain.keepFree`. Never rejects. */
@@ -388,6 +415,7 @@ export class Journal implements JournalFigures {
       this.#checkHeld(); // after the sync and before the replies, see `Lock.checkHeld`
       if (lines.length > 0)
         this.#metrics.wrote(lines.length, after.bytes - segment.bytes, performance.now() - startedMs);
+      if (lines.length > 0) this.#lastMs = time.getTime();
       this.#continueAfterWrite(after);
       const fresh = freshLines(this.#encodeBuffer, after, segment.bytes);
       this.#followers.tell('committed', { entries, lines, time, before: segment, after, fresh });
@@ -412,6 +440,7 @@ export class Journal implements JournalFigures {
     });
     this.#state = { ...(this.#state as OpenState), segment: { file, bytes: 0, chain: { seq, crc: 0 } } };
     this.files += 1;
+    if (this.closedBytes !== undefined) this.closedBytes += full.bytes;
     await full.file.close();
     notices.info('segment closed', { file: full.file.name, next: file.name });
     this.#followers.tell('rotated', full);

@@ -33,10 +33,15 @@ export interface RetentionOptions {
   readonly heldBack?: (() => HeldBack | undefined) | undefined;
 }
 
+interface RetainedJournal {
+  files: number;
+  closedBytes?: number | undefined;
+}
+
 /** Retention of one journal, whose folder is locked. It runs concurrently with the batches, one system call at a time. */
 export class Retention {
   readonly #options: RetentionOptions;
-  readonly #journal: { files: number };
+  readonly #journal: RetainedJournal;
   readonly #onSyncFailed: (error: SyncError) => void;
   readonly #onOld: () => void;
   /** A run is scheduled and has not started: it will see all changes until then. */
@@ -57,14 +62,14 @@ export class Retention {
   #logged = { text: '', atMs: Number.NEGATIVE_INFINITY };
 
   /**
-   * @param journal its `files` is decremented for each removed file
+   * @param journal each removed file is taken from its `files` and `closedBytes`
    * @param onSyncFailed called when a sync has failed, after which nothing more is removed: a later successful sync would prove
    *   nothing, and without a durable marker a removed file is damage
    * @param onOld called by a run when the newest file is to be closed because of its age: see `closeAtBytes`
    */
   constructor(
     options: RetentionOptions,
-    journal: { files: number },
+    journal: RetainedJournal,
     onSyncFailed: (error: SyncError) => void = () => {},
     onOld: () => void = () => {},
   ) {
@@ -199,6 +204,7 @@ export class Retention {
       try {
         await disk.remove(file);
         this.#journal.files -= 1;
+        if (this.#journal.closedBytes !== undefined) this.#journal.closedBytes -= fields.bytes;
         this.#removed += 1;
         notices.info('segment removed', fields);
       } catch (error) {

@@ -15,6 +15,7 @@ import { HOSTED } from './folder.ts';
 import type { RecordedJournals } from './followers.ts';
 import type { Recording } from './recording.ts';
 import type { Setup } from './setup.ts';
+import { resolvesWithin } from './shutdown.ts';
 import { StartError } from './start-error.ts';
 import { warnOfWriters } from './writers.ts';
 
@@ -94,6 +95,14 @@ export async function recordForDeployments(
     },
     trouble: undefined,
     troubles: () => hosted.troubles(),
+    figures: async () => {
+      const names = [...file.current.tokensOf.keys()].slice(0, limits.deploymentSeriesMax);
+      await resolvesWithin(hosted.measure(names), limits.watchWaitMs);
+      return names.map((name) => {
+        const { bytes, lastMs } = hosted.journalOf(name).measured ?? {};
+        return { name, tokens: file.current.tokensOf.get(name) ?? [], bytes, lastMs };
+      });
+    },
     makeSpace: () => hosted.makeSpace(),
     deployments: () => [...file.current.tokensOf.keys()],
     wake: (deployment) => journalIfKnown(deployment)?.wake(),

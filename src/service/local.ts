@@ -53,6 +53,7 @@ export function recordLocally(
       return local.current.trouble;
     },
     troubles: () => new Map(),
+    figures: async () => [],
     makeSpace: () => local.current.makeSpace(),
     deployments: () => [undefined],
     wake: () => {},

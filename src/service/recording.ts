@@ -1,6 +1,7 @@
 /** The interface of local mode (one journal) and hosted mode (a journal for each deployment) to the service. */
 
 import type { AppParts } from '../http/app.ts';
+import type { DeploymentFigures } from '../telemetry/deployment-counts.ts';
 import type { IsToken } from '../telemetry/masked.ts';
 import type { Refusals } from '../telemetry/refusals.ts';
 
@@ -23,6 +24,8 @@ export interface Recording extends Pick<AppParts, 'findRecorder' | 'findReadable
   readonly trouble: string | undefined;
   /** @returns the deployments that cannot record now, each with the reason. Empty in local mode. */
   troubles(): ReadonlyMap<string, string>;
+  /** Resolves within `limits.watchWaitMs` to the figures of each deployment; to none in local mode. Never rejects. */
+  figures(): Promise<readonly DeploymentFigures[]>;
   /** Removes the oldest closed files of open journals if the disk has less free space than `Config.keepFree`. Never rejects. */
   makeSpace(): Promise<void>;
   /** @returns the current deployments; in local mode `[undefined]` */

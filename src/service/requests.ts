@@ -54,7 +54,7 @@ export function createAppFor(address: string, setup: Setup, parts: RequestParts)
   const readiness = () => readinessOf(problem(), { deployments: troubles(), files: filesIn(refusedFiles) });
   const showMetrics = async () => {
     await assets.update();
-    return metricsText(metrics, {
+    const shown = {
       isReady: readiness().status === 200,
       freeBytes: space.freeBytes,
       keys: keyMemory,
@@ -62,10 +62,13 @@ export function createAppFor(address: string, setup: Setup, parts: RequestParts)
       watchedAges: allAssets.ages(Date.now()),
       tokens: recording.tokens(),
       deploymentsInTrouble: troubles().size,
+      filesRefused: filesIn(refusedFiles).size,
+      deployments: metrics.deployments && (await recording.figures()),
       waitingReplies: acks?.waiting ?? 0,
       forwarding: peers.figures(),
       hub: hub.figures(),
-    });
+    };
+    return metricsText(metrics, shown, limits);
   };
   return createApp({
     acceptsKeys,

@@ -3,8 +3,10 @@
  * from a request, which bounds the cardinality: an endpoint is a path of the route table, or `other`.
  */
 
+import type { Limits } from '../config/limits.ts';
 import { version } from '../config/names.ts';
 import type { Event } from '../event/event.ts';
+import type { Add, DeploymentCounts, DeploymentFigures } from './deployment-counts.ts';
 
 /** The `Content-Type` of `/metrics`: `text/plain` with the version of the exposition format. */
 export const metricsType = 'text/plain; version=0.0.4; charset=utf-8';
@@ -101,6 +103,10 @@ export interface ShownFigures {
   readonly tokens: Readonly<Record<string, number>>;
   /** Number of deployments that cannot record now. */
   readonly deploymentsInTrouble: number;
+  /** Number of files of the operator that are refused, or do not answer. */
+  readonly filesRefused: number;
+  /** Undefined without `--deployment-metrics`. */
+  readonly deployments?: readonly DeploymentFigures[] | undefined;
   /** Number of replies that wait for the destination of `--ack`. */
   readonly waitingReplies: number;
   /** The destinations that events are forwarded to. */
@@ -139,6 +145,8 @@ export class Metrics {
   };
   /** Number of requests without a valid token since the start (hosted mode): replies `401` and `429`. */
   authFailures = 0;
+  /** Undefined without `--deployment-metrics`. */
+  deployments: DeploymentCounts | undefined;
   /** The open journals; a journal adds and removes itself. */
   readonly journals = new Set<JournalFigures>();
   /** The open connections; the listener sets it to its own collection. */
@@ -212,11 +220,8 @@ class Histogram {
   }
 }
 
-/** Adds a metric to a text. @param samples the text after the name, for each sample */
-type Add = (own: string, type: string, help: string, samples: readonly string[]) => void;
-
 /** @returns the body of `/metrics` */
-export function metricsText(counts: Metrics, figures: ShownFigures): string {
+export function metricsText(counts: Metrics, figures: ShownFigures, { deploymentSeriesMax }: Limits): string {
   let text = '';
   const add: Add = (own, type, help, samples) => {
     // The Prometheus client libraries share the names of process metrics, so these have no prefix of their own.
@@ -276,6 +281,8 @@ export function metricsText(counts: Metrics, figures: ShownFigures): string {
   const tokens = Object.entries(figures.tokens).map(([state, count]) => `{state="${state}"} ${count}`);
   add('tokens', 'gauge', 'Tokens of the deployments file by state; expiring: within 14 days.', tokens);
   gauge('deployments_in_trouble', 'Deployments that cannot record now.', figures.deploymentsInTrouble);
+  gauge('files_refused', 'Files of the operator that are refused or do not answer.', figures.filesRefused);
+  counts.deployments?.show(add, figures.deployments ?? [], deploymentSeriesMax);
   const { sources, sourcesShare, silentSeconds, lostEvents, sourcesStopped, unsentEvents } = figures.hub;
   addForwarding(add, figures.forwarding, lostEvents);
   gauge('hub_sources', 'Journals whose forwarded events are here; a sum.', sources);

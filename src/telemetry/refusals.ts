@@ -1,6 +1,7 @@
 /** The last refused requests, in memory: those of each journal for `GET /refusals`, and those that an embedding test reads. */
 
 import type { Limits } from '../config/limits.ts';
+import type { DeploymentCounts } from './deployment-counts.ts';
 import { findTokens, type IsToken, masked, maskedReason } from './masked.ts';
 import { shortened } from './printable.ts';
 
@@ -66,6 +67,8 @@ export interface RefusalsOptions {
   /** Number of requests that are also kept as their clients saw them. */
   readonly seenMax: number;
   readonly limits: Limits;
+  /** Undefined without `--deployment-metrics`. */
+  readonly counts?: DeploymentCounts | undefined;
 }
 
 /**
@@ -116,10 +119,11 @@ export class Refusals {
   }
 
   #keep({ id, method, url, status, problem, cause, peer = '', headers = [], tokenName }: RefusalFacts): void {
-    const { addressOf, nowMs, limits } = this.#options;
+    const { addressOf, nowMs, limits, counts } = this.#options;
     const path = url === undefined ? undefined : targetPath(url);
     const deployment = this.deploymentIn?.(path ?? '');
     if (deployment === undefined && this.deploymentIn !== undefined) return;
+    if (deployment !== undefined) counts?.refused(deployment, status);
     const tokens = findTokens(path ?? '', this.isToken, limits.loggedPathCharactersMax);
     const kept = this.#kept.get(deployment) ?? [];
     this.#kept.delete(deployment);

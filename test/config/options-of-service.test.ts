@@ -55,6 +55,7 @@ test('without flags and environment the defaults apply', () => {
     whenBehind: 'refuse',
     ack: '',
     deployments: '',
+    deploymentMetrics: false,
     tokenHeader: 'Service-Cloud-Api-Token',
     trustedProxy: [],
     maxConnections: 256,

@@ -5,6 +5,8 @@ import { type SpawnSyncOptions, spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { sha256 } from '../../src/deployments/tokens.ts';
+import { host, rewrite } from '../support/deployments.ts';
 import { alertRules } from '../support/handbook.ts';
 import { metricsOf } from '../support/metrics.ts';
 import { newFolder, startService } from '../support/program.ts';
@@ -36,16 +38,28 @@ test('promtool finds no problem in the metrics', { skip }, async (t) => {
   assert.equal(promtool(['check', 'metrics'], { input }), '');
 });
 
+test('promtool has no complaint about the metrics of deployments and tokens', { skip }, async (t) => {
+  const { port, report, file, reload } = await host(t, ['prod'], { args: ['--deployment-metrics'] });
+  const token = 'a"\\\n\u0000é';
+  rewrite(file, { name: 'prod', tokens: [{ name: token, sha256: sha256('x').toString('hex') }] });
+  await reload();
+  assert.equal((await report('prod', 'x')).status, 200);
+  const input = await metricsOf({ port });
+  assert.match(input, /^assetlog_token_last_used_timestamp_seconds\{deployment="prod",.* 1\d{9}/m);
+  assert.equal(promtool(['check', 'metrics'], { input }), '');
+});
+
 test('promtool accepts the alert rules, and each fires when it should and not before', { skip }, (t) => {
   const folder = newFolder(t);
   writeFileSync(join(folder, 'rules.yml'), alertRules);
-  assert.match(promtool(['check', 'rules', 'rules.yml'], { cwd: folder }), /SUCCESS: 19 rules found/);
+  assert.match(promtool(['check', 'rules', 'rules.yml'], { cwd: folder }), /SUCCESS: 20 rules found/);
   // For each rule: series that are good for half an hour and then bad, and when the rule must have fired.
   const DISK = 'assetlog_sync_seconds_bucket';
   const cases: Readonly<Record<string, readonly [series: Readonly<Record<string, string>>, minutes: number]>> = {
     AssetlogDown: [{ 'up{job="assetlog"}': '1x30 0x10' }, 33],
     AssetlogNotReady: [{ assetlog_ready: '1x30 0x10' }, 32],
     AssetlogDeploymentInTrouble: [{ assetlog_deployments_in_trouble: '0x30 1x10' }, 32],
+    AssetlogFilesRefused: [{ assetlog_files_refused: '0x30 1x10' }, 32],
     AssetlogRefusesReports: [
       {
         'assetlog_http_requests_total{endpoint="report_asset_check",status="503"}': '7x30 8+1x20',

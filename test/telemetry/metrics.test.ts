@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { limits } from '../../src/config/limits.ts';
 import { Metrics, metricsText } from '../../src/telemetry/metrics.ts';
 import { samplesOf } from '../support/metrics.ts';
 
@@ -16,18 +17,23 @@ test('a value counts in the first bucket whose bound it does not exceed, and buc
   ] as const)
     metrics.wrote(events, 10, ms);
   for (const times of [1, 10]) metrics.journals.add({ lastSeq: times, files: 2 * times, queueBytes: 3 * times });
-  const text = metricsText(metrics, {
-    isReady: false,
-    freeBytes: undefined,
-    keys: undefined,
-    assets: { refused: 0, unsaved: 0 },
-    watchedAges: new Map(),
-    tokens: {},
-    deploymentsInTrouble: 0,
-    waitingReplies: 0,
-    forwarding: [],
-    hub: { sources: 0, sourcesShare: 0, silentSeconds: undefined, lostEvents: 0, sourcesStopped: 0, unsentEvents: 0 },
-  });
+  const text = metricsText(
+    metrics,
+    {
+      isReady: false,
+      freeBytes: undefined,
+      keys: undefined,
+      assets: { refused: 0, unsaved: 0 },
+      watchedAges: new Map(),
+      tokens: {},
+      deploymentsInTrouble: 0,
+      filesRefused: 0,
+      waitingReplies: 0,
+      forwarding: [],
+      hub: { sources: 0, sourcesShare: 0, silentSeconds: undefined, lostEvents: 0, sourcesStopped: 0, unsentEvents: 0 },
+    },
+    limits,
+  );
   const samples = samplesOf(text);
   const buckets = (name: string) =>
     [...samples].filter(([sample]) => sample.startsWith(`${name}_bucket`)).map(([, value]) => value);

@@ -57,7 +57,7 @@ test('with --host localhost both addresses have the same port, and a process end
   assert.equal(service.events().length, 2);
 });
 
-test('a stop answers the requests at both addresses, and closes both [localhost-1]', { skip }, async (t) => {
+test('a stop answers the requests at both addresses, and closes both', { skip }, async (t) => {
   const service = await serveLocalhost(t);
   const wires = await Promise.all([V4, V6, V4, V6].map((host) => Wire.open(service.port, host)));
   for (const wire of wires) wire.send(LIVE);
@@ -104,7 +104,7 @@ test('a start fails if another program has the port at one of the addresses, and
   }
 });
 
-test('any free port is free at both addresses [localhost-2]', { skip }, async (t) => {
+test('any free port is free at both addresses', { skip }, async (t) => {
   const { listen: original } = Server.prototype;
   const taken: number[] = [];
   t.mock.method(Server.prototype, 'listen', function (this: Server, ...given: unknown[]) {
