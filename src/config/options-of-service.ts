@@ -30,7 +30,7 @@ export type LogLevel = (typeof logLevels)[number];
 const whenBehind = ['refuse', 'remove'] as const;
 
 /** A quarter of a smaller value would be less than the smallest file. */
-const LEAST_KEPT_BYTES = (limits.leastSegmentBytes * 100) / limits.segmentPercent;
+export const LEAST_KEPT_BYTES = (limits.leastSegmentBytes * 100) / limits.segmentPercent;
 
 /** In the order of the help. A comment says what the help does not. */
 export const options = {
@@ -102,7 +102,7 @@ export const options = {
     argument: 'DAYS',
     help: 'remove segments whose last event is older; the newest is closed after a tenth of this',
     initial: undefined,
-    parse: (text) => integer(text, 1, 36_500),
+    parse: retainedDays,
   }),
   keepFree: sizeOption(
     'remove the oldest segments while the disk has less free; more than --min-free-bytes',
@@ -244,6 +244,11 @@ export const options = {
 
 /** The settings of a service. */
 export type Config = ValuesOf<typeof options>;
+
+/** Reads a number of days. @throws Error */
+export function retainedDays(text: string): number {
+  return integer(text, 1, 36_500);
+}
 
 function fileOption(help: string): Option<string> {
   return { argument: 'FILE', help, initial: '', parse: (text) => text };

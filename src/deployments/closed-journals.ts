@@ -1,5 +1,5 @@
 /**
- * The age limit of journals that are closed, since no report arrives for their deployments: each is opened when a file of it is to be
+ * The limits of journals that are closed, since no report arrives for their deployments: each is opened when a file of it is to be
  * closed or removed, which a start of `Retention` then does.
  */
 
@@ -15,27 +15,29 @@ export interface ClosedJournalsOptions {
   readonly deployments: () => ReadonlyMap<string, unknown>;
   readonly hosted: Pick<DeploymentJournals, 'journalOf'>;
   readonly openDisk: (name: string) => Disk;
-  readonly retain: Retain;
+  readonly retainOf: (name: string) => Retain;
   readonly limits: Limits;
   readonly notices: Notices;
 }
 
 /** Looks at all closed journals at once, and every `limits.retainCheckMs`. @returns a function that ends that */
 export function retainClosed(options: ClosedJournalsOptions): () => void {
-  const { deployments, hosted, openDisk, limits, notices } = options;
-  const { retainDays } = options.retain;
+  const { deployments, hosted, openDisk, retainOf, limits, notices } = options;
   const ending = new AbortController();
   const openedMs = new Map<string, number>();
   let isLooking = false;
-  if (retainDays === undefined) return () => {};
 
   const isDue = async (name: string): Promise<boolean> => {
     const nowMs = performance.now();
-    if (nowMs - (openedMs.get(name) ?? Number.NEGATIVE_INFINITY) < limits.retainClosedMs) return false;
-    const retention = new Retention({ disk: openDisk(name), retain: { retainDays }, limits, notices }, { files: 0 });
-    const found = await retention.isDue().catch(() => false); // such as a folder that no report has made yet
-    if (found) openedMs.set(name, nowMs);
-    return found;
+    const { retainBytes, retainDays } = retainOf(name);
+    const limit = `${name} ${retainBytes} ${retainDays}`;
+    if ((retainBytes ?? retainDays) === undefined) return false;
+    if (nowMs - (openedMs.get(limit) ?? Number.NEGATIVE_INFINITY) < limits.retainClosedMs) return false;
+    const retain = { retainBytes, retainDays };
+    const retention = new Retention({ disk: openDisk(name), retain, limits, notices }, { files: 0 });
+    const { isDue } = await retention.due().catch(() => ({ isDue: false })); // such as a folder that no report has made yet
+    if (isDue) openedMs.set(limit, nowMs);
+    return isDue;
   };
   // One after the other, so that a report whose journal is closed does not wait for all of them.
   const look = async () => {

@@ -3,11 +3,13 @@
 import { type Checker, isObject, type JsonObject, readJsonFile } from '../config/json-file.ts';
 import type { Limits } from '../config/limits.ts';
 import { deploymentName } from '../config/names.ts';
-import type { Invalid } from '../config/options.ts';
+import { type Invalid, size } from '../config/options.ts';
+import { LEAST_KEPT_BYTES, retainedDays } from '../config/options-of-service.ts';
 import { type Platform, platform } from '../config/platform.ts';
 import { type WatchedFile, watchFile } from '../config/watched-file.ts';
 import { type Right, rights } from '../http/router.ts';
 import type { Notices } from '../telemetry/log.ts';
+import type { JournalLimits } from './limits-of-journals.ts';
 import { type Deployments, NOT_AFTER, readNotAfter, sha256, type Token } from './tokens.ts';
 
 /**
@@ -28,10 +30,10 @@ export function readDeployments(
     if (isObject(file)) checker.known(file, '', ['deployments', 'recordTokens']);
     const { recordTokens = false } = isObject(file) ? file : {};
     if (typeof recordTokens !== 'boolean') checker.refuse('recordTokens', 'must be true or false');
-    const tokensOf = readEntries(file, checker, { system, isRecorded: recordTokens === true });
+    const { tokensOf, limitsOf } = readEntries(file, checker, { system, isRecorded: recordTokens === true });
     let tokensMax = 0;
     for (const { length } of tokensOf.values()) tokensMax = Math.max(tokensMax, length);
-    return { tokensOf, tokensMax, recordTokens: recordTokens === true };
+    return { tokensOf, tokensMax, recordTokens: recordTokens === true, limitsOf };
   });
 }
 
@@ -51,13 +53,18 @@ interface Rules {
   readonly isRecorded: boolean;
 }
 
-function readEntries(file: unknown, checker: Checker, { system, isRecorded }: Rules): Map<string, readonly Token[]> {
+function readEntries(
+  file: unknown,
+  checker: Checker,
+  { system, isRecorded }: Rules,
+): Pick<Required<Deployments>, 'tokensOf' | 'limitsOf'> {
   const tokensOf = new Map<string, readonly Token[]>();
+  const limitsOf = new Map<string, JournalLimits>();
   /** Names by their folders. */
   const folders = new Map<string, string>();
   const folderOf = (name: string) => (system.ignoresCase ? name.toLowerCase() : name);
   for (const [path, entry] of checker.entries(file, '', 'deployments')) {
-    checker.known(entry, path, ['name', 'tokens']);
+    checker.known(entry, path, ['name', 'tokens', 'retainBytes', 'retainDays', 'maxBytes']);
     const name = entry['name'];
     if (typeof name !== 'string' || !deploymentName.test(name)) {
       checker.refuse(`${path}.name`, 'must be up to 63 letters, digits, _ and -, and begin with a letter or a digit');
@@ -76,9 +83,35 @@ function readEntries(file: unknown, checker: Checker, { system, isRecorded }: Ru
     } else {
       folders.set(folderOf(name), name);
       tokensOf.set(name, readTokens(entry, path, checker, isRecorded));
+      const limits = readLimits(entry, path, checker);
+      if (limits !== undefined) limitsOf.set(name, limits);
     }
   }
-  return tokensOf;
+  return { tokensOf, limitsOf };
+}
+
+/** @returns undefined without any */
+function readLimits(entry: JsonObject, path: string, checker: Checker): JournalLimits | undefined {
+  const read = (name: keyof JournalLimits, problem: string, parse: (text: string) => number) => {
+    const value = entry[name];
+    if (value === undefined) return undefined;
+    try {
+      return parse(typeof value === 'string' || typeof value === 'number' ? String(value) : '');
+    } catch {
+      checker.refuse(`${path}.${name}`, problem);
+      return undefined;
+    }
+  };
+  const readBytes = (name: keyof JournalLimits) =>
+    read(name, `must be a size from ${LEAST_KEPT_BYTES} bytes on, such as "300MB"`, (text) =>
+      size(text, LEAST_KEPT_BYTES, Number.MAX_SAFE_INTEGER),
+    );
+  const limits = {
+    retainBytes: readBytes('retainBytes'),
+    retainDays: read('retainDays', 'must be a whole number of days from 1 to 36500', retainedDays),
+    maxBytes: readBytes('maxBytes'),
+  };
+  return Object.values(limits).some((limit) => limit !== undefined) ? limits : undefined;
 }
 
 function readTokens(deployment: JsonObject, path: string, checker: Checker, isRecorded: boolean): Token[] {

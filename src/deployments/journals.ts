@@ -32,8 +32,8 @@ export interface DeploymentJournalsOptions {
   readonly answerOf: (deployment: string) => Door['answer'];
   /** Size in bytes at which a journal file is closed: see `segmentBytesOf`. */
   readonly segmentBytes: number;
-  /** The retention of each journal. */
-  readonly retain: Retain;
+  /** @returns the retention of the journal of a deployment, now */
+  readonly retainOf: (name: string) => Retain;
   /** See `JournalOptions`. */
   readonly commitDelayMs?: (() => number) | undefined;
   readonly limits: Limits;
@@ -382,12 +382,12 @@ export class DeploymentJournal {
 
   /** @returns a journal that queues reports until it is open */
   #begin(): Journal {
-    const { segmentBytes, retain, commitDelayMs, limits, metrics, backlog, slots } = this.#options;
+    const { segmentBytes, retainOf, commitDelayMs, limits, metrics, backlog, slots } = this.#options;
     const journal = new Journal({
       disk: this.#disk,
       notices: this.#notices,
       segmentBytes,
-      retain,
+      retain: () => retainOf(this.#name),
       commitDelayMs,
       limits,
       backlog,

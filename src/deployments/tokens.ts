@@ -6,6 +6,7 @@ import { readEventTime } from '../event/event-time.ts';
 import type { Right } from '../http/router.ts';
 import { findFirstIndex } from '../journal/first-index.ts';
 import type { Notices } from '../telemetry/log.ts';
+import type { JournalLimits } from './limits-of-journals.ts';
 
 /** The content of a valid deployments file. */
 export interface Deployments {
@@ -15,6 +16,8 @@ export interface Deployments {
   readonly tokensMax: number;
   /** Whether each line has the name of the token of its report. */
   readonly recordTokens?: boolean;
+  /** The limits of the journals that have some of their own, by deployment. */
+  readonly limitsOf?: ReadonlyMap<string, JournalLimits>;
 }
 
 /** One token of a deployment. The token itself is stored nowhere. */

@@ -112,6 +112,12 @@ export class Journal implements JournalFigures {
     }).finally(() => (this.#isClosed ? this.#keys?.close() : undefined)); // `close` ran before the keys were loaded
     if (recovered === undefined) return;
     const { files, ...segment } = recovered;
+    if (this.#retention.limits.maxBytes !== undefined) {
+      const measured = await measure(disk, limits).catch((error) =>
+        segment.file.close().then(() => Promise.reject(error)),
+      );
+      this.closedBytes = measured.closedBytes;
+    }
     if (this.#isClosed) return await segment.file.close();
     this.#opened(segment, files);
   }
@@ -124,7 +130,7 @@ export class Journal implements JournalFigures {
     this.#metrics.journals.add(this);
     this.#followers.tell('opened', segment.chain.seq - 1);
     this.#retention.start();
-    const refusal = this.#retention.refusal;
+    const refusal = this.#retention.refusal ?? this.#excess(0);
     if (refusal !== undefined) this.#refuseQueue(refusal);
     this.#keyed?.opened();
     this.#runIfDue();
@@ -138,7 +144,10 @@ export class Journal implements JournalFigures {
   /** Why nothing can be recorded now, as a sentence for the client; undefined if events can be recorded. */
   get trouble(): string | undefined {
     const state = this.#state;
-    if (state.kind === 'open') return state.trouble?.reason ?? this.#retention.refusal;
+    if (state.kind === 'open') {
+      const { queueEventBytes } = this.#options.limits; // a journal without place for a small report is full
+      return state.trouble?.reason ?? this.#retention.refusal ?? this.#excess(queueEventBytes);
+    }
     return state.kind === 'starting' && state.isQueueing ? undefined : state.reason;
   }
 
@@ -190,7 +199,16 @@ export class Journal implements JournalFigures {
   /** Why an event with `bytes` of memory cannot be queued, as a sentence for the client; undefined if it can. */
   refusal(bytes: number): string | undefined {
     if (!this.#isQueueing) return this.trouble;
-    return this.#retention.refusal ?? overload(bytes, this.#waitingBytes, this.#backlog, this.#options.limits);
+    const excess = this.#retention.refusal ?? this.#excess(bytes);
+    return excess ?? overload(bytes, this.#waitingBytes, this.#backlog, this.#options.limits);
+  }
+
+  /** Why an event would exceed the share of the journal, also with all that waits; undefined if it fits, or there is no share. */
+  #excess(bytes: number): string | undefined {
+    const { maxBytes } = this.#retention.limits;
+    if (maxBytes === undefined || this.closedBytes === undefined) return undefined;
+    if (this.#bytes + this.#waitingBytes + bytes + this.#options.limits.queueEventBytes <= maxBytes) return undefined;
+    return `the journal of this deployment is full: its maxBytes is ${maxBytes}; its operator can raise that`;
   }
 
   /**

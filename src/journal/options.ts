@@ -6,7 +6,7 @@ import type { Follower, HeldBack } from './follower.ts';
 import type { KeyMemory } from './keys/memory.ts';
 import type { HashKey } from './keys/table.ts';
 import type { QueuedBytes } from './queue-entry.ts';
-import type { Retain } from './retention.ts';
+import type { RetainNow } from './retention.ts';
 
 /** The options of a `Journal`. */
 export interface JournalOptions {
@@ -14,7 +14,7 @@ export interface JournalOptions {
   readonly notices: Notices;
   /** Size at which a file is closed and the next one created. */
   readonly segmentBytes: number;
-  readonly retain?: Retain;
+  readonly retain?: RetainNow;
   readonly limits: Limits;
   /** Throws if the folder is no longer locked; see `Lock.checkHeld`. If omitted, no other process uses the folder. */
   readonly checkHeld?: (() => void) | undefined;

@@ -21,11 +21,19 @@ import { lastLine } from './open/scan.ts';
 import { beforeGone, type Contents, contentsOf, goneName, goneRange, sidecarFirstSeq } from './segments.ts';
 
 /** A file that exceeds `retainBytes` or `retainDays`, or that `keepFree` needs, is removed; without limits none is. */
-export type Retain = Partial<Pick<Config, 'retainBytes' | 'retainDays' | 'keepFree'>>;
+export interface Retain extends Partial<Pick<Config, 'retainBytes' | 'retainDays' | 'keepFree'>> {
+  /** Reports that exceed this size are refused; nothing is removed for it. */
+  readonly maxBytes?: number | undefined;
+  /** The newest file is closed at this size at the latest. */
+  readonly segmentBytesMax?: number | undefined;
+}
+
+/** A function if the limits can change while the journal is open. */
+export type RetainNow = Retain | (() => Retain);
 
 export interface RetentionOptions {
   readonly disk: Disk;
-  readonly retain?: Retain;
+  readonly retain?: RetainNow;
   readonly limits: Limits;
   readonly notices: Notices;
   readonly followers?: Pick<Followers, 'removing' | 'tell'>;
@@ -84,11 +92,17 @@ export class Retention {
     return this.#refusal;
   }
 
+  /** The limits of now. */
+  get limits(): Retain {
+    const { retain = NO_LIMITS } = this.#options;
+    return typeof retain === 'function' ? retain() : retain;
+  }
+
   /** Sets `refusal` and `closeAtBytes` before the first report of a journal is recorded, without removing files. Never rejects. */
   async checkAtOpen(): Promise<void> {
-    const { disk, heldBack, retain } = this.#options;
+    const { disk, heldBack } = this.#options;
     // With a new event, an old file would stay for as long as that.
-    if ((heldBack === undefined && retain?.retainDays === undefined) || !this.#hasLimits()) return;
+    if ((heldBack === undefined && this.limits.retainDays === undefined) || !this.#hasLimits()) return;
     try {
       this.#refuse((await this.#choose(contentsOf(await disk.list()))).refusal);
     } catch (error) {
@@ -97,11 +111,11 @@ export class Retention {
   }
 
   /**
-   * Runs at once, and again every `limits.retainCheckMs`, since files can become too old without a rotation. Without limits it
-   * does nothing.
+   * Runs at once, and again every `limits.retainCheckMs`, since files can become too old without a rotation. Without limits that can
+   * change it does nothing.
    */
   start(): void {
-    if (!this.#hasLimits()) return;
+    if (!this.#hasLimits() && typeof this.#options.retain !== 'function') return;
     this.#isStopped = false;
     this.#timer = setInterval(() => this.run(), this.#options.limits.retainCheckMs).unref();
     this.run();
@@ -125,10 +139,11 @@ export class Retention {
     return this.#removed > before;
   }
 
-  /** @returns whether a run would remove or close a file of a journal that is not open. @throws the error of a system call */
-  async isDue(): Promise<boolean> {
+  /** @returns how many events a run would remove, and whether it would remove or close a file. @throws the error of a system call */
+  async due(): Promise<{ readonly events: number; readonly isDue: boolean }> {
     const { files } = await this.#choose(contentsOf(await this.#options.disk.list()));
-    return files.length > 0 || this.#oldFile !== undefined;
+    const events = files.reduce((sum, { first_seq, last_seq }) => sum + last_seq - first_seq + 1, 0);
+    return { events, isDue: files.length > 0 || this.#oldFile !== undefined };
   }
 
   /**
@@ -139,7 +154,8 @@ export class Retention {
    */
   closeAtBytes(segmentBytes: number, newest: string): number {
     if (newest === this.#oldFile) return 1;
-    return this.#closesEarly ? Math.min(segmentBytes, this.#options.limits.earlyCloseBytes) : segmentBytes;
+    const bytes = Math.min(segmentBytes, this.limits.segmentBytesMax ?? segmentBytes);
+    return this.#closesEarly ? Math.min(bytes, this.#options.limits.earlyCloseBytes) : bytes;
   }
 
   /**
@@ -148,6 +164,7 @@ export class Retention {
    */
   run(): void {
     if (this.#isStopped || this.#isDue) return;
+    if (!this.#hasLimits() && this.#refusal === undefined) return;
     this.#isDue = true;
     clearTimeout(this.#nextRun);
     this.#running = this.#running
@@ -172,7 +189,7 @@ export class Retention {
   }
 
   #hasLimits(): boolean {
-    const { retainBytes, retainDays, keepFree } = this.#options.retain ?? {};
+    const { retainBytes, retainDays, keepFree } = this.limits;
     return (retainBytes ?? retainDays ?? keepFree) !== undefined;
   }
 
@@ -245,8 +262,8 @@ export class Retention {
     lost,
     removed,
   }: Contents): Promise<{ readonly files: readonly OldFile[]; readonly refusal: string | undefined }> {
-    const { disk, limits, retain = {} } = this.#options;
-    const { retainBytes = Number.POSITIVE_INFINITY, retainDays, keepFree = 0 } = retain;
+    const { disk, limits } = this.#options;
+    const { retainBytes = Number.POSITIVE_INFINITY, retainDays, keepFree = 0 } = this.limits;
     let freeBytes = (keepFree > 0 ? (await disk.space())?.freeBytes : undefined) ?? Number.POSITIVE_INFINITY;
     this.#closesEarly = freeBytes < keepFree && segments.length === 1;
     this.#oldFile = retainDays === undefined ? undefined : await this.#findOld(segments.at(-1)?.name, retainDays);
@@ -331,5 +348,6 @@ type OldFile = {
   readonly why: string;
 };
 
+const NO_LIMITS: Retain = {};
 const INTERRUPTED = 'interrupted';
 const DAY_MS = 24 * 60 * 60 * 1000;

@@ -1,16 +1,28 @@
 import { createClientAddress } from '../config/client-address.ts';
 import { exitCodeOf } from '../config/exit-codes.ts';
+import type { Limits } from '../config/limits.ts';
 import { createAuthenticator, deploymentIn } from '../deployments/authenticator.ts';
 import { retainClosed } from '../deployments/closed-journals.ts';
 import { watchDeployments } from '../deployments/file.ts';
 import { DeploymentJournals } from '../deployments/journals.ts';
+import { announceSmaller, retainWith } from '../deployments/limits-of-journals.ts';
 import { OpenReadings } from '../deployments/open-readings.ts';
-import { reportTokenEnds, sha256, tokenCounter, tokenTest } from '../deployments/tokens.ts';
+import {
+  type Deployments,
+  reportTokenEnds,
+  sha256,
+  type Token,
+  tokenCounter,
+  tokenTest,
+} from '../deployments/tokens.ts';
 import { reportedBy } from '../event/encoded.ts';
 import { refused } from '../event/record-result.ts';
 import type { Recorder } from '../http/message.ts';
+import type { TokenHeaders } from '../http/request.ts';
 import { type Disk, isFull } from '../journal/disk.ts';
 import { writeFile } from '../journal/file-io.ts';
+import type { Retain } from '../journal/retention.ts';
+import type { DeploymentFigures } from '../telemetry/deployment-counts.ts';
 import { HOSTED } from './folder.ts';
 import type { RecordedJournals } from './followers.ts';
 import type { Recording } from './recording.ts';
@@ -37,15 +49,30 @@ export async function recordForDeployments(
   const file = await watchDeployments(config.deployments, setup, (current) => {
     reportTokenEnds(current, setup);
     readings.checkAll();
+    changeLimits(current);
     // Forwarding from a removed deployment ends before its journal is closed.
     void onDeployments().then(() => hosted.keepOnly((name) => file.current.tokensOf.has(name)));
   }).catch((error: Error) => {
     throw new StartError(exitCodeOf(error), error.message);
   });
+  const combine = retainWith(config);
+  const retainOf = (name: string) => combine(file.current.limitsOf?.get(name));
+  let before = file.current;
+  const changeLimits = (current: Deployments) => {
+    const changed = [...current.tokensOf.keys()].map((name) => ({
+      name,
+      disk: folder.diskOf(name),
+      before: combine(before.limitsOf?.get(name)),
+      retain: retainOf(name),
+    }));
+    before = current;
+    void announceSmaller(changed, setup);
+    void hosted.measure(changed.filter(({ retain }) => retain.maxBytes !== undefined).map(({ name }) => name));
+  };
   const countTokens = tokenCounter(() => file.current, limits.tokenExpiringMs);
   reportTokenEnds(file.current, setup);
   const readings = new OpenReadings(() => file.current, limits);
-  const hosted = openJournals(setup, journals);
+  const hosted = openJournals(setup, journals, retainOf);
   let endRetaining = () => {};
   const journalIfKnown = (name: string | undefined) =>
     name !== undefined && file.current.tokensOf.has(name) ? hosted.journalOf(name) : undefined;
@@ -65,11 +92,7 @@ export async function recordForDeployments(
   });
   return {
     deployment: file.current.tokensOf.keys().next().value ?? 'NAME',
-    tokenHeaders: new Map([
-      [tokenHeader.toLowerCase(), 'token'],
-      ['dagster-cloud-api-token', 'token'],
-      ['authorization', tokenHeader.toLowerCase() === 'authorization' ? 'either' : 'bearer'],
-    ]),
+    tokenHeaders: tokenHeadersFor(tokenHeader.toLowerCase()),
     findRecorder: (head, incoming, needs) => {
       const deployment = authenticate(head, incoming, needs);
       const { trouble } = folder;
@@ -91,18 +114,11 @@ export async function recordForDeployments(
       await markAsHosted(folder.disk); // the first report for a deployment opens its journal
       const deployments = () => file.current.tokensOf;
       const openDisk = (name: string) => folder.diskOf(name);
-      endRetaining = retainClosed({ deployments, hosted, openDisk, retain: config, limits, notices });
+      endRetaining = retainClosed({ deployments, hosted, openDisk, retainOf, limits, notices });
     },
     trouble: undefined,
     troubles: () => hosted.troubles(),
-    figures: async () => {
-      const names = [...file.current.tokensOf.keys()].slice(0, limits.deploymentSeriesMax);
-      await resolvesWithin(hosted.measure(names), limits.watchWaitMs);
-      return names.map((name) => {
-        const { bytes, lastMs } = hosted.journalOf(name).measured ?? {};
-        return { name, tokens: file.current.tokensOf.get(name) ?? [], bytes, lastMs };
-      });
-    },
+    figures: () => figuresOf([...file.current.tokensOf], hosted, limits),
     makeSpace: () => hosted.makeSpace(),
     deployments: () => [...file.current.tokensOf.keys()],
     wake: (deployment) => journalIfKnown(deployment)?.wake(),
@@ -126,15 +142,19 @@ async function markAsHosted(disk: Disk): Promise<void> {
   });
 }
 
-function openJournals(setup: Setup, { folder, followingOf, forget, answerOf }: RecordedJournals): DeploymentJournals {
-  const { config, notices, limits, metrics, segmentBytes, keyMemory, commitDelayMs, lockFolder, locks } = setup;
+function openJournals(
+  setup: Setup,
+  { folder, followingOf, forget, answerOf }: RecordedJournals,
+  retainOf: (name: string) => Retain,
+): DeploymentJournals {
+  const { notices, limits, metrics, segmentBytes, keyMemory, commitDelayMs, lockFolder, locks } = setup;
   return new DeploymentJournals({
     openDisk: (name) => folder.diskOf(name),
     lockFolder,
     locks,
     answerOf,
     segmentBytes,
-    retain: config,
+    retainOf,
     commitDelayMs,
     onRemoved: forget,
     followingOf,
@@ -154,6 +174,27 @@ function refuseAll(deployment: string, reason: string): Recorder {
     append: (_events, done) => done(refused(reason)),
     refusal: () => reason,
   };
+}
+
+function tokenHeadersFor(own: string): TokenHeaders {
+  return new Map([
+    [own, 'token'],
+    ['dagster-cloud-api-token', 'token'],
+    ['authorization', own === 'authorization' ? 'either' : 'bearer'],
+  ]);
+}
+
+async function figuresOf(
+  deployments: readonly (readonly [name: string, tokens: readonly Token[]])[],
+  hosted: DeploymentJournals,
+  { deploymentSeriesMax, watchWaitMs }: Limits,
+): Promise<DeploymentFigures[]> {
+  const shown = deployments.slice(0, deploymentSeriesMax);
+  await resolvesWithin(hosted.measure(shown.map(([name]) => name)), watchWaitMs);
+  return shown.map(([name, tokens]) => {
+    const { bytes, lastMs } = hosted.journalOf(name).measured ?? {};
+    return { name, tokens, bytes, lastMs };
+  });
 }
 
 /** @returns a recorder that writes the name of the token into the lines of reports */

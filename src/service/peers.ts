@@ -26,8 +26,8 @@ export class Peers {
 
   private constructor(setup: Setup, { disk }: DataFolder) {
     const { config, openDisk, progress, limits, notices } = setup;
-    const { retainBytes, retainDays, keepFree } = config;
-    const removes = (retainBytes ?? retainDays ?? keepFree) !== undefined;
+    const { retainBytes, retainDays, keepFree, deployments } = config;
+    const removes = (retainBytes ?? retainDays ?? keepFree) !== undefined || deployments !== '';
     this.#setup = setup;
     this.hub = new Hub({ data: disk.folder, removes, openDisk, progress, limits, notices });
   }

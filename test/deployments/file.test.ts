@@ -86,6 +86,26 @@ test('with recordTokens the name of a token has no ", no \\, no control characte
   );
 });
 
+test('limits of a deployment are sizes and days, as numbers or with a unit', () => {
+  const limitsWith = (limits: object) =>
+    readDeployments(JSON.stringify({ deployments: [{ name: 'a', tokens: [], ...limits }] }));
+  const found = limitsWith({ retainBytes: '300MB', retainDays: 90, maxBytes: 16_384 });
+  const wanted = { retainBytes: 300_000_000, retainDays: 90, maxBytes: 16_384 };
+  assert.deepEqual(found.kind === 'valid' && [...(found.value.limitsOf ?? [])], [['a', wanted]]);
+  for (const wrong of [16_383, -1, '300mb', '', null, true, [], 1e21, 20_000.5]) {
+    for (const name of ['retainBytes', 'maxBytes']) {
+      assert.match(
+        JSON.stringify(limitsWith({ [name]: wrong })),
+        /must be a size from 16384 bytes on/,
+        `${name} ${wrong}`,
+      );
+    }
+  }
+  for (const wrong of [0, 36_501, 1.5, null, 'x'])
+    assert.match(JSON.stringify(limitsWith({ retainDays: wrong })), /must be a whole number of days/);
+  assert.match(JSON.stringify(limitsWith({ maxByte: 1 })), /maxByte is not known here; .*did you mean maxBytes\?/);
+});
+
 test('a token may report and forward unless its entry limits it, and one with two entries has the rights of both', () => {
   const mayOf = (...tokens: object[]) =>
     good(fileOf(...tokens))

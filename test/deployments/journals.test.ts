@@ -40,7 +40,7 @@ function journals(
   const hosted = new DeploymentJournals({
     onDefect: () => {},
     segmentBytes: Object.keys(retain).length === 0 ? 1_000_000 : 1_000,
-    ...{ retain, limits: { ...standardLimits, ...limits }, commitDelayMs },
+    ...{ retainOf: () => retain, limits: { ...standardLimits, ...limits }, commitDelayMs },
     followingOf: (name) => ({ followers: [progress.follow(join(data, name))], ...followingOf?.(name) }),
     openDisk: (name) => open(join(data, name)),
     lockFolder,
@@ -358,7 +358,14 @@ test('a closed journal is opened once a day to remove old files, one journal at 
   const [names, notices] = [['held', 'new', 'old', 'older', 'unused'], createNotices('error', false, () => {})];
   const deployments = new Map(names.map((name) => [name, []]));
   const openFolder = (name: string) => openRealDisk(join(data, name));
-  const end = retainClosed({ deployments: () => deployments, hosted, openDisk: openFolder, retain, limits, notices });
+  const end = retainClosed({
+    deployments: () => deployments,
+    hosted,
+    openDisk: openFolder,
+    retainOf: () => retain,
+    limits,
+    notices,
+  });
   t.after(end);
   const closed = segmentName(4);
   await eventually('a file is removed', () => files('older').join() === closed);
@@ -369,7 +376,16 @@ test('a closed journal is opened once a day to remove old files, one journal at 
   assert.deepEqual(['held', 'new', 'old', 'removed'].map(files), [both, [segmentName(1)], both, [segmentName(1)]]);
   assert.ok(!existsSync(join(data, 'unused')));
   end();
-  t.after(retainClosed({ deployments: () => deployments, hosted, openDisk: openFolder, retain, limits, notices }));
+  t.after(
+    retainClosed({
+      deployments: () => deployments,
+      hosted,
+      openDisk: openFolder,
+      retainOf: () => retain,
+      limits,
+      notices,
+    }),
+  );
   await eventually('a file that is due is due the next day', () => opened.length === 4);
   assert.equal(opened[3], 'held');
 });

@@ -190,7 +190,7 @@ const cases: Cases = {
     assert.ok(got.every(({ headers }) => headers['idempotency-key'] === '"a\\"\\\\"'));
   },
 
-  'a request to this machine uses no proxy, and one to another does [edges-python-5]': async (t, python) => {
+  'a request to this machine uses no proxy, and one to another does': async (t, python) => {
     const service = await startService(t);
     const dead = `http://127.0.0.1:${await freePort(t)}`;
     const proxy = await startScripted(t, () => [200, '{"recorded": 1}']);
