@@ -89,7 +89,7 @@ function setUp(config: Config, notices: Notices, parts: ServiceParts): Setup {
   const keyMemory = openKeyMemory(config.idempotencyKeys ?? limits.idempotencyKeysMax, notices);
   const addressOf = createClientAddress(config.trustedProxy);
   const refusals = new Refusals({ addressOf, nowMs: () => Date.now(), seenMax, limits, counts: metrics.deployments });
-  const activity = new Activity({ notices, terminal, quiet: config.quiet, refusals, limits });
+  const activity = new Activity({ notices, terminal, quiet: config.quiet, refusals, addressOf, limits });
   shutdown.add(() => activity.close());
   return {
     config,

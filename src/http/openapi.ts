@@ -268,8 +268,9 @@ function describedPaths(routes: readonly Route<unknown>[], hosted: boolean, limi
       schema,
     }));
     const media = Object.fromEntries(Object.entries(content).map(([type, schema]) => [type, { schema }]));
+    const ofOne = isBelow && paths[whole] !== undefined ? 'deployment_' : ''; // the service has the same path
     const operation = (method: string) => ({
-      operationId: `${method}_${whole.slice(1).replace(/\W/g, '_') || 'page'}`,
+      operationId: `${method}_${ofOne}${whole.slice(1).replace(/\W/g, '_') || 'page'}`,
       summary,
       description,
       parameters: [...parameters, ...inQuery],

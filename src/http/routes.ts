@@ -113,6 +113,22 @@ const METRICS = 'Metrics in the Prometheus text format';
 const SERVER_INFO: Reply = { kind: 'body', status: 200, body: JSON.stringify({ assetlog_version: version }) };
 const OK: Reply = { kind: 'body', status: 200, body: '{"status":"ok"}' };
 
+/** @returns the route of hosted mode by which a client that may read asks for its own deployment */
+export function deploymentReadiness(readinessFor: (deployment: string) => Reply): Route<Handler> {
+  return {
+    needs: 'read',
+    methods: ['GET', 'HEAD'],
+    path: '/readyz',
+    followedBy: 'nothing',
+    bodyTypes: ['application/json'],
+    handler: ({ deployment = '', query }) => {
+      readQuery(query); // unused, but a malformed query is refused
+      return answer(readinessFor(deployment));
+    },
+    describe: () => ({ summary: 'Readiness of one deployment', content: { 'application/json': health } }),
+  };
+}
+
 /**
  * The reply of `/readyz`: 503 if nothing can be recorded, 200 otherwise.
  * @param problem why nothing can be recorded

@@ -40,7 +40,7 @@ function readRefusals({ refusals, journals, limits, metrics }: ReadingParts): Ha
 function describeRefusals(): RouteDescription {
   const refused = objectSchema(
     { time: TIME, request_id: TEXT, status: { type: 'integer' }, error: TEXT, address: TEXT },
-    { method: TEXT, path: TEXT, reason: TEXT, token_name: TEXT },
+    { method: TEXT, path: TEXT, reason: TEXT, token_name: TEXT, traceparent: TEXT },
   );
   return { summary: 'Read the last refused requests', content: listContent('refusals', refused) };
 }

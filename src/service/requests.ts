@@ -10,7 +10,7 @@ import type { App } from '../http/message.ts';
 import { openApi } from '../http/openapi.ts';
 import { createAccess } from '../http/origin.ts';
 import { pageRoutes } from '../http/page/page.ts';
-import { readinessOf } from '../http/routes.ts';
+import { deploymentReadiness, readinessOf } from '../http/routes.ts';
 import type { SpaceWatch } from '../journal/free-space.ts';
 import { eventSchema } from '../journal/line/line-schema.ts';
 import type { AssetReadings } from '../reading/assets.ts';
@@ -52,6 +52,9 @@ export function createAppFor(address: string, setup: Setup, parts: RequestParts)
   const sourcesOf: Hub['sourcesOf'] = (...asked) => hub.sourcesOf(...asked);
   const sourceFilter: Hub['sourceFilter'] = (...asked) => hub.sourceFilter(...asked);
   const readiness = () => readinessOf(problem(), { deployments: troubles(), files: filesIn(refusedFiles) });
+  const readyOne = deploymentReadiness((name) =>
+    readinessOf(problem() ?? troubles().get(name), { deployments: NONE, files: NONE }),
+  );
   const showMetrics = async () => {
     await assets.update();
     const shown = {
@@ -81,6 +84,7 @@ export function createAppFor(address: string, setup: Setup, parts: RequestParts)
       ...pageRoutes({ version, pathPrefix, tokenHeader, limits }),
       ...readingRoutes({ journals, assets, refusals, sourcesOf, sourceFilter, limits, metrics }),
       ...hub.routes(),
+      ...(config.deployments === '' ? [] : [readyOne]),
     ],
     findReadable: createFindReadable(config, address, recording.findReadable),
     readiness: testMode === undefined ? readiness : () => testMode.named(readiness()),
@@ -121,5 +125,6 @@ function filesIn(refused: ReadonlySet<string>): ReadonlyMap<string, string> {
   return files;
 }
 
+const NONE: ReadonlyMap<string, string> = new Map();
 const REFUSED = 'it is refused, and what was read before stays in effect; see the log';
 const LATE = 'it does not answer, and no other file is read before it does; check its file system';

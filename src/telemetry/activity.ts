@@ -10,7 +10,7 @@ import { shownCharactersMax } from '../event/shown.ts';
 import { LineRate, type Notices, oncePerName } from './log.ts';
 import { findTokens, type IsToken, MASK, masked, maskedReason, maskTokens } from './masked.ts';
 import { printable, shortened } from './printable.ts';
-import { type RefusalFacts, type Refusals, targetPath } from './refusals.ts';
+import { type RefusalFacts, type Refusals, type RefusalsOptions, targetPath, traceparentIn } from './refusals.ts';
 
 export interface ActivityOptions {
   readonly notices: Notices;
@@ -20,6 +20,8 @@ export interface ActivityOptions {
   readonly quiet: boolean;
   /** Keeps the last refused requests. */
   readonly refusals: Pick<Refusals, 'add'>;
+  /** See `RefusalsOptions.addressOf`. */
+  readonly addressOf: RefusalsOptions['addressOf'];
   readonly limits: Limits;
 }
 
@@ -61,8 +63,8 @@ export class Activity {
    * `15:19:45 400 refused POST /report_asset_check/a: passed is missing: …`.
    */
   refused(request: RefusalFacts): void {
-    const { notices, terminal, refusals, limits } = this.#options;
-    const { id, method, url, status } = request;
+    const { notices, terminal, refusals, addressOf, limits } = this.#options;
+    const { id, method, url, status, peer = '', headers = [], tokenName: token_name } = request;
     refusals.add(request);
     // A foreign page, host or token might be an attack, and is no mistake of an ordinary client.
     const isWarning = status === 403 && this.#isNew(request.problem);
@@ -73,7 +75,9 @@ export class Activity {
     const path = url === undefined ? undefined : shortened(masked(target, tokens), max);
     const problem = maskedReason(request.problem, tokens, this.isToken);
     if (terminal === undefined) {
-      notices[isWarning ? 'warn' : 'info']('refused', { request_id: id, method, path, status, problem });
+      const about = { request_id: id, method, path, status, problem };
+      const from = { address: addressOf(peer, headers), token_name, traceparent: traceparentIn(headers) };
+      notices[isWarning ? 'warn' : 'info']('refused', { ...about, ...from });
       return;
     }
     const what = path === undefined ? '' : ` ${method} ${path}`;

@@ -46,6 +46,8 @@ export interface ListedRefusal {
   readonly address: string;
   /** In hosted mode the name of the valid token. */
   readonly token_name: string | undefined;
+  /** See `traceparentIn`. */
+  readonly traceparent: string | undefined;
 }
 
 /** A refused request as its client saw it. Only a program that embeds the service reads it: its query and its error can be secret. */
@@ -72,7 +74,7 @@ export interface RefusalsOptions {
 }
 
 /**
- * Keeps the last `limits.refusalsKeptMax` refused requests of each journal. In hosted mode a request belongs to the deployment
+ * Keeps the last `limits.refusalsKeptMax` refused requests of each journal with a valid token, and as many without one. In hosted mode a request belongs to the deployment
  * that its path names, so that a reader of one deployment learns nothing about another. A request without a deployment is not kept.
  */
 export class Refusals {
@@ -84,9 +86,9 @@ export class Refusals {
   /** In hosted mode: its tokens are masked in paths. */
   isToken: IsToken = () => false;
   readonly #options: RefusalsOptions;
-  /** By deployment, oldest first; the deployment with the newest refusal is last. */
-  readonly #kept = new Map<string | undefined, ListedRefusal[]>();
-  #count = 0;
+  /** Of clients with a valid token, and of others, which displace none of these. */
+  readonly #own = new Kept();
+  readonly #others = new Kept();
   #seen: SeenRefusal[] = [];
   #seenCount = 0;
 
@@ -125,10 +127,8 @@ export class Refusals {
     if (deployment === undefined && this.deploymentIn !== undefined) return;
     if (deployment !== undefined) counts?.refused(deployment, status);
     const tokens = findTokens(path ?? '', this.isToken, limits.loggedPathCharactersMax);
-    const kept = this.#kept.get(deployment) ?? [];
-    this.#kept.delete(deployment);
-    this.#kept.set(deployment, kept);
-    kept.push({
+    const kept = tokenName === undefined ? this.#others : this.#own;
+    const refusal = {
       time: new Date(nowMs()).toISOString(),
       request_id: id,
       method,
@@ -138,10 +138,9 @@ export class Refusals {
       reason: cause?.(),
       address: addressOf(peer, headers),
       token_name: tokenName,
-    });
-    this.#count += 1;
-    if (kept.length > limits.refusalsKeptMax) this.#dropOne(kept);
-    while (this.#count > limits.refusalsOfAllMax) this.#dropOldestDeployment();
+      traceparent: traceparentIn(headers),
+    };
+    kept.add(deployment, refusal, limits.refusalsKeptMax, limits.refusalsOfAllMax / 2);
   }
 
   /**
@@ -149,7 +148,8 @@ export class Refusals {
    * @returns its refused requests, the newest first
    */
   of(deployment: string | undefined): readonly ListedRefusal[] {
-    return (this.#kept.get(deployment) ?? []).toReversed();
+    const all = [...this.#own.of(deployment), ...this.#others.of(deployment)];
+    return all.sort((a, b) => (a.time < b.time ? 1 : a.time === b.time ? 0 : -1));
   }
 
   /** @returns the last `seenMax` requests of all journals in the order of their arrival, and how many there were */
@@ -158,26 +158,56 @@ export class Refusals {
   }
 
   clear(): void {
-    this.#kept.clear();
-    this.#count = 0;
+    this.#own.clear();
+    this.#others.clear();
     this.#seen = [];
     this.#seenCount = 0;
   }
+}
 
-  /** Clients without a valid token displace at most half of the refusals of a deployment: the rest is of its own clients. */
-  #dropOne(kept: ListedRefusal[]): void {
-    const strangers = this.deploymentIn === undefined ? [] : kept.filter(({ token_name }) => token_name === undefined);
-    const oldest = strangers.length > this.#options.limits.refusalsKeptMax / 2 ? kept.indexOf(strangers[0]!) : 0;
-    kept.splice(oldest, 1);
-    this.#count -= 1;
+/** The last refusals by deployment. */
+class Kept {
+  /** Oldest first; the deployment with the newest refusal is last. */
+  readonly #lists = new Map<string | undefined, ListedRefusal[]>();
+  #count = 0;
+
+  add(deployment: string | undefined, refusal: ListedRefusal, max: number, ofAllMax: number): void {
+    const list = this.#lists.get(deployment) ?? [];
+    this.#lists.delete(deployment);
+    this.#lists.set(deployment, list);
+    list.push(refusal);
+    this.#count += 1;
+    if (list.length > max) {
+      list.shift();
+      this.#count -= 1;
+    }
+    while (this.#count > ofAllMax) {
+      const [[oldest, dropped] = []] = this.#lists;
+      this.#lists.delete(oldest);
+      this.#count -= dropped?.length ?? 0;
+    }
   }
 
-  #dropOldestDeployment(): void {
-    const [[deployment, kept] = []] = this.#kept;
-    this.#kept.delete(deployment);
-    this.#count -= kept?.length ?? 0;
+  /** @returns the newest first */
+  of(deployment: string | undefined): readonly ListedRefusal[] {
+    return (this.#lists.get(deployment) ?? []).toReversed();
+  }
+
+  clear(): void {
+    this.#lists.clear();
+    this.#count = 0;
   }
 }
+
+/** @returns the trace context that a client sent (W3C, `traceparent`); undefined without one of this form, and with several */
+export function traceparentIn(headers: readonly string[]): string | undefined {
+  const values = headers.filter((_, at) => at % 2 === 1 && headers[at - 1]!.toLowerCase() === 'traceparent');
+  const [value = ''] = values;
+  // A copy: the value would keep the whole head in memory.
+  return values.length === 1 && TRACEPARENT.test(value) ? Buffer.from(value).toString() : undefined;
+}
+
+const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
 
 /** @returns the path of a request's target, without authority, query and fragment: `/a` for `http://localhost/a?x=1` */
 export function targetPath(url: string): string {

@@ -22,7 +22,14 @@ export async function listenWith(
 ) {
   const limits = { ...standardLimits, ...own };
   const notices = createNotices('warn', false, log, limits);
-  const activity = new Activity({ notices, terminal: undefined, quiet: false, refusals: { add: () => {} }, limits });
+  const activity = new Activity({
+    notices,
+    terminal: undefined,
+    quiet: false,
+    refusals: { add: () => {} },
+    addressOf: (peer) => peer,
+    limits,
+  });
   const metrics = new Metrics();
   const received = (_body: Buffer, respond: (reply: Reply) => void) => receive(respond);
   const app: App = () => ({ kind: 'receive', route: '/', bodyLimits: limits, isPacked: false, receive: received });

@@ -21,7 +21,14 @@ function open({ onTerminal = false, colours = false, quiet = false, level = 'inf
   const terminal = onTerminal ? { write, colours } : undefined;
   return {
     lines,
-    activity: new Activity({ notices, terminal, quiet, refusals: { add: () => {} }, limits: { ...limits, ...other } }),
+    activity: new Activity({
+      notices,
+      terminal,
+      quiet,
+      refusals: { add: () => {} },
+      addressOf: (peer) => peer,
+      limits: { ...limits, ...other },
+    }),
   };
 }
 
@@ -32,6 +39,7 @@ const refusal = {
   status: 400,
   error: 'passed is s3cret',
   problem: 'passed is missing',
+  peer: '192.0.2.7',
 };
 
 test('a refusal is one log line with its path, its status and its reason', () => {
@@ -46,6 +54,7 @@ test('a refusal is one log line with its path, its status and its reason', () =>
     path: '/report_asset_check/a',
     status: 400,
     problem: 'passed is missing',
+    address: '192.0.2.7',
   });
   const warnings = open({ level: 'warn' });
   warnings.activity.refused(refusal);

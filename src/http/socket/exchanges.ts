@@ -9,6 +9,7 @@ import type { Limits } from '../../config/limits.ts';
 import type { Activity } from '../../telemetry/activity.ts';
 import type { Notices } from '../../telemetry/log.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
+import { traceparentIn } from '../../telemetry/refusals.ts';
 import {
   type App,
   accepted,
@@ -344,6 +345,7 @@ export class Exchanges {
       path: req.url && this.#options.activity.pathOf(req.url),
       status: reply.status,
       token_name: req.tokenName,
+      traceparent: traceparentIn(req.fields.raw),
       ms: Math.round((performance.now() - startedMs) * 1000) / 1000,
       // Only problems of the service: the error of a refused request can quote its query or its body.
       problem: reply.kind === 'error' && reply.status === 503 ? reply.error : undefined,

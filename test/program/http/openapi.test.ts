@@ -186,7 +186,13 @@ for (const mode of modes) {
   test(`${mode.mode}: the document has exactly the routes and methods of the service`, async (t) => {
     const own = '/livez /readyz /server_info /openapi.json /metrics /'.split(' ');
     const reports = [...endpoints.flatMap(({ path }) => [`${path}/`, `${path}/{asset_key}`]), `${batchPath}/`];
-    const below = [...reports, ...READINGS, '/forward/{source}', '/forward/{source}/{first_seq}'];
+    const below = [
+      ...reports,
+      ...READINGS,
+      ...(mode.base === '' ? [] : ['/readyz']),
+      '/forward/{source}',
+      '/forward/{source}/{first_seq}',
+    ];
     const paths = [...own, ...below.map((path) => `${mode.base}${path}`)];
     assert.deepEqual(Object.keys(document.paths).sort(), paths.sort());
     const { port, fill } = await start(t, mode);
