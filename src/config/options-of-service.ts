@@ -171,7 +171,7 @@ export const options = {
   /** Path of a file; empty for a service without deployments, which accepts reports without a token. */
   deployments: fileOption('the deployments and their tokens; reports go to /NAME/… and need a token'),
   deploymentMetrics: option({
-    ...switchOption('metrics of each deployment and token; /metrics, which needs no token, then has their names'),
+    ...switchOption('metrics of each deployment and token, with their names'),
     variable: true,
     parse: trueOrFalse,
   }),

@@ -37,6 +37,7 @@ const NAMES = [
 const CALLS: Readonly<Record<string, readonly string[][]>> = {
   serve: [],
   events: [[]],
+  asset: [['a']],
   assets: [[]],
   sources: [[], ['forget', SOURCE]],
   backup: [['--to', 'TO']],

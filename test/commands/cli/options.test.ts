@@ -63,7 +63,7 @@ test('a switch given as true and as false is refused, and the error for a repeti
 });
 
 /** By the names of the options that may have any text as a flag: what a report says, and what a search looks for. */
-const FREE = ['description', 'metadata', 'metadataJson', 'contains', 'key', 'keyPrefix', 'keyBeginsWith'];
+const FREE = ['description', 'metadata', 'metadataJson', 'contains', 'key', 'keyPrefix', 'keyBeginsWith', 'partition'];
 
 /** Values of a file that Docker, direnv or an editor of Windows left as they were, with a part of the problem. */
 const LEFT: readonly (readonly [value: string, shown: string, problem: string])[] = [

@@ -168,7 +168,7 @@ test('a failed start reports its reason, with an exit code for it, and leaves fo
   await (await serve(t, { data: damaged })).stop();
 });
 
-test('a start ends with 5 if the disk fails, and with 2 only for a mistake of the operator', async (t) => {
+test('a start ends with 5 if the disk fails, and with 2 only for a mistake of the operator [service-10]', async (t) => {
   const ended = async (code: string, arrange: (disk: SimulatedDisk, error: Error) => void) => {
     const disk = new SimulatedDisk(newFolder(t));
     arrange(disk, systemError(code));
