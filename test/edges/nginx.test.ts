@@ -8,7 +8,7 @@ import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../../src/config/limits.ts';
 import { writeDeployments } from '../support/deployments.ts';
-import { page } from '../support/handbook.ts';
+import { systemdUnits } from '../support/handbook.ts';
 import {
   PUBLIC_NAME,
   recommended,
@@ -129,7 +129,7 @@ test('three restarts of a service with the socket of systemd lose none of the re
   skip: withoutNginx || withoutOwnSystemd,
 }, async (t) => {
   const { shell, beside, units } = await startSystemd(t);
-  const [service = '', socket = ''] = [...page('install').matchAll(/^```ini\n(.*?)^```$/gms)].map(([, unit]) => unit);
+  const [service = '', socket = ''] = systemdUnits;
   writeFileSync(join(units, 'assetlog.service'), service.replace(/^ExecStart=.*$/m, `$& ${recommendedArgs.join(' ')}`));
   writeFileSync(join(units, 'assetlog.socket'), socket);
   assert.equal(shell('systemctl daemon-reload && systemctl start assetlog.socket').status, 0);

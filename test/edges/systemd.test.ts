@@ -8,7 +8,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { segmentName } from '../../src/journal/segments.ts';
 import { writeDeployments } from '../support/deployments.ts';
-import { page } from '../support/handbook.ts';
+import { page, systemdUnits } from '../support/handbook.ts';
 import { withoutStrace } from '../support/machine.ts';
 import { eventsIn, freePort, launch, newFolder, root, run, startService } from '../support/program.ts';
 import { ELSEWHERE, startSystemd, withoutOwnSystemd } from '../support/systemd.ts';
@@ -16,8 +16,7 @@ import { eventually, HANG_MS, missing, runWithin } from '../support/tools.ts';
 import { ask, post, Wire } from '../support/wire.ts';
 
 const REPORT = '/report_asset_observation/a';
-const units = [...page('install').matchAll(/^```ini\n(.*?)^```$/gms)].map(([, unit = '']) => unit);
-const [service = '', socket = '', hosted = '', forward = ''] = units;
+const [service = '', socket = '', hosted = '', forward = ''] = systemdUnits;
 
 const BUILT = join(root, 'dist/server.js');
 const withoutBuilt = !existsSync(BUILT) && 'dist/server.js is missing; npm run bundle makes it';
@@ -32,7 +31,7 @@ test('systemd finds no mistake in the units and their drop-ins', {
     writeFileSync(join(folder, name), text);
     return join(folder, name);
   };
-  const unitWith = (text: string) => units.find((unit) => unit.includes(text)) ?? '';
+  const unitWith = (text: string) => systemdUnits.find((unit) => unit.includes(text)) ?? '';
   const paths = [
     write('assetlog.service', service),
     write('assetlog.socket', socket),
@@ -68,7 +67,7 @@ test('systemd finds no mistake in the units and their drop-ins', {
 });
 
 test('the drop-in of unattended devices repairs before each start, also before the first one', async (t) => {
-  const unit = units.find((text) => text.includes('repair --yes')) ?? '';
+  const unit = systemdUnits.find((text) => text.includes('repair --yes')) ?? '';
   const folder = newFolder(t);
   if (withoutSystemd === false) {
     mkdirSync(join(folder, 'assetlog.service.d'));

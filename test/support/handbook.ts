@@ -59,3 +59,9 @@ export function page(name: PageName): string {
 
 /** The alert rules, which Prometheus reads. */
 export const alertRules = readFileSync(join(root, FOLDER, 'alerts.yaml'), 'utf8');
+
+/** The unit of the service, then the other units of systemd and their drop-ins in the order of their page. */
+export const systemdUnits: readonly string[] = [
+  readFileSync(join(root, FOLDER, 'assetlog.service'), 'utf8'),
+  ...[...page('install').matchAll(/^```ini\n(.*?)^```$/gms)].map(([, unit = '']) => unit),
+];
