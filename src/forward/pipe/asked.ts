@@ -89,7 +89,7 @@ export class AskedSending {
       return stopAtFork(this.#sender, problem, theirs.id, ASKING, theirs.seq);
     }
     const seq = await this.#findSettled(theirs);
-    if (seq < value.seq && value.id !== null) {
+    if (seq < value.seq && (value.id !== null || seq === 0)) {
       const counts = { had: value.seq, has: theirs.seq };
       notices.warn('the destination has fewer events than it had: they are sent again', counts);
       ledger.namedSeq = Math.min(ledger.namedSeq, seq);
@@ -104,15 +104,15 @@ export class AskedSending {
 
   /** @returns the last event that the destination does not need any more */
   async #findSettled({ seq: theirSeq, knowsIds }: Extract<Asked, { kind: 'at' }>): Promise<number> {
-    const { ledger, traits, beginSeq } = this.#sender;
+    const { ledger, traits, beginSeq, eras } = this.#sender;
     const { seq, id } = ledger.value;
     if (theirSeq > 0) this.#isEmpty = false;
     if (theirSeq >= seq) return theirSeq;
     // Those that follow might have dead letters. A hub has to be told of these once more.
     if (theirSeq > 0) return traits.isHub ? theirSeq : Math.min(seq, await ledger.namedAfter(theirSeq));
     // Without an id, an operator or `begin` has decided what is next for a destination that does not know the journal. A destination
-    // that took an event does not begin `now` a second time.
-    if (id === null) return seq;
+    // that took an event does not begin `now` a second time. A hub that knows no earlier id of it either has none of its events.
+    if (id === null && !(knowsIds && eras.length > 1 && seq < beginSeq)) return seq;
     if (traits.isEngine) {
       this.#warnOfNothing(seq);
       return seq;

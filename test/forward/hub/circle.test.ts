@@ -129,6 +129,22 @@ test('a restored site gets its own events back from its devices, and the hub aft
   );
 });
 
+test('a device with a new id that moves to a new hub before it has sent anything sends all its events there', async (t) => {
+  const [device, old, fresh] = (await newSites(t, 3)) as [Site, Site, Site];
+  await old.start();
+  await device.start(old);
+  assert.deepEqual(await report(device, named('a', 5)), ok(5));
+  await reaches(5, old);
+  await device.stop();
+  await newIdentity(openDisk(device.data), 6, standardLimits);
+  await fresh.start();
+  await device.start(fresh);
+  assert.deepEqual(await report(device, ['b']), [200]);
+  await reaches(6, fresh);
+  await device.start(old);
+  await reaches(6, old);
+});
+
 test('when two services swap the direction of forwarding no event is doubled, and later events arrive', async (t) => {
   const [one, other] = (await newSites(t, 2)) as [Site, Site];
   await other.start();
