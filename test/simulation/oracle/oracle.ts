@@ -213,7 +213,8 @@ export class Oracle {
   begins(journal: MachineJournal, name: string, seq: number, source?: string): void {
     const { sendsTo, view } = this.#of(journal);
     const destination = sendsTo.find((one) => one.name === name)!;
-    destination.beginSeq = seq;
+    // "The hub knows the earlier id": it gets what it lacks, also of before.
+    if (!('machine' in destination.to)) destination.beginSeq = seq;
     destination.mayBegin = undefined;
     if (source === undefined) return;
     destination.apartUntil = view.lastSeq;
@@ -240,7 +241,7 @@ export class Oracle {
     this.look(journal);
     const { sendsTo, view } = this.#of(journal);
     const destination = sendsTo.find((one) => one.name === name)!;
-    Object.assign(destination, { to, apartUntil: view.lastSeq, checkedSeq: 0, comparedSeq: 0 });
+    Object.assign(destination, { to, apartUntil: view.lastSeq, checkedSeq: 0, comparedSeq: 0, beginSeq: 1 });
   }
 
   /** An operator adds a hook to the destinations of a service: see `beginnings.ts`. */
@@ -561,10 +562,14 @@ export class Oracle {
    * @returns how many before it the hub lacks; undefined if what an operator did can have changed that
    */
   missingAt(hub: MachineJournal, source: string, lastSeq: number): number | undefined {
-    const { view, restores } = this.#of(hub);
+    const { view, restores, ways } = this.#of(hub);
+    // A crash takes for some seconds why its lines were left out: then they count as lost.
+    if (ways.leftOut.has(source)) return undefined;
     const from = [...this.#watched.values()].find(({ journal }) => sourceOf(journal) === source);
     const isSure = restores === 0 && !view.wasBroken && view.firstKnown.size === 0 && !this.history.hasTwins;
     if (from === undefined || from.view.wasBroken || !isSure || this.history.renamed.size > 0) return undefined;
+    // What came to it from others has their names, and a hub that does not get it from there cannot know that it is none of its own.
+    if (from.view.byName.size > 0) return undefined;
     const isThere = this.#atPlace(hub);
     return upTo(lastSeq).filter((seq) => {
       const line = from.view.lines.get(seq);

@@ -10,6 +10,8 @@ type SentLine = Pick<SeenLine, 'seq' | 'from' | 'origin'>;
 export class Ways {
   /** The lines of senders that the hub has answered with 200: `<source>,<seq>`. */
   readonly #answered = new Set<string>();
+  /** The journals some of whose lines the hub has left out. */
+  readonly leftOut = new Set<string>();
   /** The lines that their journal has called lost. */
   readonly #lost = new Set<string>();
   /** By the id of a journal: its last line that is here. */
@@ -33,7 +35,10 @@ export class Ways {
     const own = `${source},${line.seq}`;
     if (this.#answered.has(own)) return [];
     this.#answered.add(own);
-    if (!view.byOrigin.has(own)) return 'hub left out';
+    if (!view.byOrigin.has(own)) {
+      this.leftOut.add(source);
+      return 'hub left out';
+    }
     const [journal, seq] = nameOf(line) ?? [source, line.seq];
     const last = this.#last.get(journal) ?? 0;
     this.#last.set(journal, Math.max(last, seq));
