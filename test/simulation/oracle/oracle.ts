@@ -558,7 +558,7 @@ export class Oracle {
   }
 
   /**
-   * @param lastSeq the last event of another journal that a hub has
+   * @param lastSeq up to here a hub needs no event of another journal
    * @returns how many before it the hub lacks; undefined if what an operator did can have changed that
    */
   missingAt(hub: MachineJournal, source: string, lastSeq: number): number | undefined {
@@ -571,7 +571,8 @@ export class Oracle {
     // What came to it from others has their names, and a hub that does not get it from there cannot know that it is none of its own.
     if (from.view.byName.size > 0) return undefined;
     const isThere = this.#atPlace(hub);
-    return upTo(lastSeq).filter((seq) => {
+    const named = [...view.byName.values()].map(nameOf).filter((name) => name?.[0] === source);
+    return upTo(Math.max(lastSeq, ...named.map((name) => name![1]))).filter((seq) => {
       const line = from.view.lines.get(seq);
       return line === undefined || !isThere(line);
     }).length;
