@@ -16,7 +16,7 @@ interface ListedSource {
   readonly id: string;
   readonly last_seq: number;
   readonly lag_events: number | null;
-  readonly missing_events: number;
+  readonly missing_events: number | null;
 }
 
 /**
@@ -66,7 +66,7 @@ async function wrongSources(oracle: Oracle, hub: MachineJournal, isAtRest: boole
       return `${JSON.stringify(listed)} of ${id}, and event ${seq} of it is there`;
   }
   for (const { id, last_seq, missing_events } of isAtRest ? sources : []) {
-    const missing = oracle.missingAt(hub, id, last_seq) ?? missing_events;
+    const missing = missing_events === null ? null : (oracle.missingAt(hub, id, last_seq) ?? missing_events);
     if (missing !== missing_events) return `that ${missing_events} events of ${id} are missing, and ${missing} are`;
   }
   return undefined;

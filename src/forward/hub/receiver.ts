@@ -279,6 +279,7 @@ export class Receiver {
       rated.warn(message, { source, journal, seq, sent: other.sent, here: other.here });
     }
     for (const { journal, range, counts } of dropped) {
+      if (journal !== source && counts === 'lost') continue; // they are recorded when they come, and a hub on the way has such gaps
       rated.warn('a journal has too many gaps: missing events count as lost, or as here', {
         journal,
         ...range,

@@ -128,7 +128,8 @@ export class Sightings {
         through: said.through ?? null,
         ...stateIn(said),
         lost_events: lost,
-        missing_events: countMissing(mark),
+        // Of a hub that another one brings, the lines that carry events of others come under the names of these.
+        missing_events: said.through === undefined ? countMissing(mark) : null,
         lag_events: said.unsent ?? (lastSeq === undefined ? null : Math.max(0, lastSeq - mark.seq)),
       };
       left -= 1;

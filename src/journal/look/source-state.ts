@@ -26,8 +26,8 @@ export interface SourceState {
   readonly reason: string | null;
   /** Events that it said are lost. */
   readonly lost_events: number;
-  /** Events before its last one here that are not here, though another journal might still bring them. */
-  readonly missing_events: number;
+  /** Events before its last one here that are not here, though another journal might still bring them; null if another one sent it. */
+  readonly missing_events: number | null;
   /** Events that it had at its last request and that are not here; null if it has not said it. */
   readonly lag_events: number | null;
 }
@@ -46,7 +46,7 @@ export function sourceSchema(): Schema {
     state: orNull(TEXT),
     reason: orNull(TEXT),
     lost_events: integerFrom(0),
-    missing_events: integerFrom(0),
+    missing_events: orNull(integerFrom(0)),
     lag_events: orNull(integerFrom(0)),
   };
   return objectSchema(members);

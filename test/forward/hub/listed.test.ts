@@ -108,7 +108,8 @@ test('a source that arrives through another one, or has a new id, is not silent 
     Array.from(list(), ({ id }) => id),
     [...ids, sourceOf(77)],
   );
-  assert.equal(Array.from(list()).at(-1)?.last_seen, null);
+  const [last] = Array.from(list()).slice(-1);
+  assert.deepEqual([last?.last_seen, last?.missing_events], [null, null]);
   for (const at of [3, 5]) sightings.add(ids[at]!, {});
   assert.deepEqual(silent().toSorted(), ids);
 });

@@ -19,7 +19,7 @@ interface Source {
   readonly state: string | null;
   readonly reason: string | null;
   readonly lost_events: number;
-  readonly missing_events: number;
+  readonly missing_events: number | null;
   readonly lag_events: number | null;
 }
 
@@ -69,7 +69,7 @@ export function sourcesView(shared: Shared): PolledView<Source> {
           ['through', more.through ?? undefined],
           ['state', more.state === null ? undefined : `${more.state} ${more.reason ?? ''}`],
           ['lost', counted(more.lost_events, 'event')],
-          ['missing', counted(more.missing_events, 'event')],
+          ['missing', more.missing_events === null ? undefined : counted(more.missing_events, 'event')],
           ['lag', more.lag_events === null ? 'not reported' : counted(more.lag_events, 'event')],
         ]),
         element('p', {}, element('a', { href: hashOf(addressOf('events', { source: id })) }, 'Events of this source')),
