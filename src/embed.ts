@@ -317,6 +317,8 @@ export interface CommonMembers {
   readonly idempotency_key?: string;
   /** In a forwarded event: the line that was reported, by the id of its journal and its `seq` there, if that is not `from`. */
   readonly origin?: readonly [source: string, seq: number];
+  /** Of an erased event: when `assetlog erase` took out what it said. */
+  readonly erased?: string;
   /** In a forwarded event: the line in the journal that sent it. */
   readonly from?: readonly [source: string, seq: number];
   /** The name of the token of its report, with `"recordTokens": true` in the deployments file. */

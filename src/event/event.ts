@@ -55,12 +55,14 @@ export interface Recorded extends Origins {
   readonly idempotency_key?: string;
   /** The name of the token of its report. */
   readonly by?: string;
+  /** When `assetlog erase` took out what it said. */
+  readonly erased?: string;
   /** The `time` of the line that was reported. */
   readonly recorded?: string;
 }
 
 /** The values of a report, with the line's member names. */
-export type ReportedValues = Omit<Recorded, 'seq' | 'id' | 'time' | 'origin' | 'by' | 'from' | 'recorded'>;
+export type ReportedValues = Omit<Recorded, 'seq' | 'id' | 'time' | 'origin' | 'by' | 'erased' | 'from' | 'recorded'>;
 
 /** @returns a decoded copy of an event's values; slow, for callers with few events */
 export function decodeEvent({ encoded }: Event): ReportedValues {

@@ -18,7 +18,7 @@ import { refuseJson } from './json-parser.ts';
 import { allParameters, endpoints } from './parameters.ts';
 
 /** The members in the slot of a line (`journal/line/slot.ts`) that this version writes. */
-export const slotNames = ['origin', 'by'] as const;
+export const slotNames = ['origin', 'by', 'erased'] as const;
 
 /** Members of a journal line that are ignored in an item of a batch. */
 export const ignoredMembers = ['seq', 'id', 'time', ...slotNames, 'from', 'recorded', 'crc'] as const;

@@ -305,9 +305,11 @@ function outcomeOf({ type, passed, severity }: Recorded): string {
   return passed ? 'check passed' : `FAILED (${severity})`;
 }
 
-function detailsOf({ check_name, tags, description, by }: Recorded, metadata: string | undefined): string {
+function detailsOf({ check_name, tags, description, by, erased }: Recorded, metadata: string | undefined): string {
   const version = tags && `version ${tags.data_version}`;
-  return [check_name, version, description, by && `by ${by}`, metadata].filter((word) => word !== undefined).join('  ');
+  return [check_name, version, description, by && `by ${by}`, metadata, erased && `erased ${erased}`]
+    .filter((word) => word !== undefined)
+    .join('  ');
 }
 
 const NEWLINE = Buffer.from('\n');

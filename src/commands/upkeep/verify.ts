@@ -85,7 +85,7 @@ export function damageOf({ findings }: Verdict): Finding[] {
 export function verdictAsText(disk: Disk, verdict: Verdict): string {
   const { segments, bytes, events, first, last, lost, removedLast, findings } = verdict;
   const damage = damageOf(verdict);
-  const { goodLines, badLines, badRanges, badRangesCount } = verdict;
+  const { goodLines, badLines, badRanges, badRangesCount, erasedLines } = verdict;
   const isGood = damage.length === 0;
   const lines = [
     `${disk.folder} is ${isGood ? 'good' : 'damaged'}`,
@@ -95,6 +95,7 @@ export function verdictAsText(disk: Disk, verdict: Verdict): string {
     `  seq     ${first === undefined ? 'none' : `${first.seq} to ${last?.seq}`}`,
     `  time    ${first === undefined ? 'none' : `${first.time} to ${last?.time}`}`,
   ];
+  if (erasedLines > 0) lines.push(`  erased  ${numbered(erasedLines, 'event')}, by erase`);
   if (removedLast > 0) lines.push(`  removed up to seq ${removedLast}, by retention`);
   if (lost.length > 0) lines.push(`  lost    ${lost.map(rangeAsText).join(', ')}: a repair could not find them`);
   for (const finding of findings.filter(({ decision }) => decision === 'truncate')) {
@@ -132,6 +133,7 @@ export function verdictAsJson({ folder }: Disk, verdict: Verdict): object {
     findings,
     good_lines: verdict.goodLines,
     bad_lines: verdict.badLines,
+    erased_lines: verdict.erasedLines,
     bad_places: verdict.badRanges,
     bad_places_count: verdict.badRangesCount,
   };

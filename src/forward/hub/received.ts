@@ -22,7 +22,7 @@ import type { RouteDescription } from '../../http/router.ts';
 import { checkLine, crcBefore, type LineCheck } from '../../journal/line/chain.ts';
 import { metadataStart, readWritten, type WrittenLine } from '../../journal/line/members.ts';
 import type { ChainPosition } from '../../journal/line/record.ts';
-import { BY, BY_MEMBER, ORIGIN, ORIGIN_MEMBER, originIn, slotMember } from '../../journal/line/slot.ts';
+import { BY, BY_MEMBER, ERASED, ERASED_MEMBER, ORIGIN, ORIGIN_MEMBER, originIn, slotMember } from '../../journal/line/slot.ts';
 import { ID_FORM } from '../../journal/line/uuid.ts';
 import type { SeqRange } from '../position.ts';
 import { type Era, isId } from '../source.ts';
@@ -350,6 +350,8 @@ function readSlot(slot: string, from: LineName | undefined): Slot {
   const others = slot.replace(ORIGIN, '');
   if (others.replace(BY, '').includes(BY_MEMBER))
     throw new ItemError('its by is not one name of a token, such as "ci"');
+  if (others.replace(ERASED, '').includes(ERASED_MEMBER))
+    throw new ItemError('its erased is not one time, such as "2026-11-20T15:19:45.266Z"');
   const name = slot === '' ? from : (originIn(slot) ?? from);
   const isLine = name === undefined || (Number.isSafeInteger(name[1]) && name[1] > 0);
   if (isLine && !others.includes(ORIGIN_MEMBER)) return { name, slot: others };

@@ -28,6 +28,7 @@ export function eventSchema(): Schema {
       idempotency_key: { ...text, pattern: '^[\\x21-\\x7e]+$', description: 'Identifies a report that is sent again.' },
       origin: nameOf('The line that was reported, if that is not `from`: the id of its journal, and its seq there.'),
       by: { ...text, pattern: '^[^"\\\\]{1,100}$', description: 'The name of the token of its report.' },
+      erased: { ...text, pattern: TIME, description: 'When what it said was erased.' },
       from: nameOf('The line in the journal that sent the event.'),
       recorded: { ...text, pattern: TIME, description: 'The time of the line that was reported.' },
       crc: { ...text, pattern: '^[0-9a-f]{8}$', description: 'Chains it to the line before it.' },

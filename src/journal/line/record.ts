@@ -139,7 +139,7 @@ const NO_BYTES = Buffer.alloc(0);
 const ENCODE_BUFFER_BYTES_MAX = 1024 * 1024;
 /** No string can contain it, since a quote in a string is escaped with a backslash. So its first occurrence is the member. */
 export const METADATA_MEMBER = ',"metadata":';
-const CRC_TEMPLATE = ',"crc":"00000000"}\n';
+export const CRC_TEMPLATE = ',"crc":"00000000"}\n';
 export const CRC_MEMBER_BYTES = CRC_TEMPLATE.length - 1;
 export const CRC_TAIL_BYTES = '00000000"}'.length;
 export const SEQ_PREFIX = Buffer.from('{"seq":');

@@ -27,6 +27,9 @@ export const ORIGIN = new RegExp(`,"origin":\\["(${ID_FORM})",([1-9][0-9]{0,15})
 /** The member `by`, and its begin. */
 export const BY = new RegExp(`,"by":"${PLAIN}{1,100}"`, 'u');
 export const BY_MEMBER = ',"by":';
+/** The member `erased`, and its begin. */
+export const ERASED = /,"erased":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"/;
+export const ERASED_MEMBER = ',"erased":';
 const AT = new RegExp(SLOT, 'y');
 const MEMBER = new RegExp(`^,"${NAME}":${VALUE}$`);
 

@@ -6,7 +6,7 @@ import type { TextFilter } from '../../event/text-filter.ts';
 import type { ReadableDisk } from '../disk.ts';
 import { ChainFollower, crcOf, endingOf, readForm } from '../line/chain.ts';
 import { LineCutter, type LinesCutter } from '../line/lines.ts';
-import { isInMembers, timeOf } from '../line/members.ts';
+import { isInMembers, markOf, timeOf } from '../line/members.ts';
 import type { ChainPosition } from '../line/record.ts';
 import { askDurable } from '../progress.ts';
 import type { SegmentName } from '../segments.ts';
@@ -26,7 +26,7 @@ export class FileReader {
   #goodBytes = 0;
   #goodLines = 0;
   #chain: ChainPosition;
-  #firstCrc: number | undefined;
+  #firstId: string | undefined;
   /** The `passedSeq` of the line filter when the last read began. */
   #passedBefore = 0;
   /** Where the next line begins, and its number; the number of bytes that were read. */
@@ -349,8 +349,9 @@ export class FileReader {
 
   #accept(bytes: Buffer, start: number, end: number, next: ChainPosition, byte: number): void {
     if (this.#goodBytes === 0) {
-      if (this.#firstCrc !== undefined && this.#firstCrc !== next.crc) this.#lineFilter.passedSeq = 0; // another journal
-      this.#firstCrc = next.crc;
+      const { id } = markOf(bytes, start, end, next.seq - 1); // its crc is another one after an erase
+      if (this.#firstId !== undefined && this.#firstId !== id) this.#lineFilter.passedSeq = 0; // another journal
+      this.#firstId = id;
     }
     this.#chain = next;
     this.#goodBytes = this.#byte;

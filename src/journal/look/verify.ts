@@ -4,6 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Limits } from '../../config/limits.ts';
 import { type Disk, unlessAbsent } from '../disk.ts';
 import { counted } from '../file-io.ts';
+import { isErased } from '../line/erased.ts';
 import { readTime } from '../line/members.ts';
 import { type LastStop, readLastStop } from '../open/clean-stop.ts';
 import { type Finding, findingsIn, findingsInLast, findJoinFlaws, findMissingFiles } from '../open/recovery.ts';
@@ -24,6 +25,8 @@ export interface Verdict extends Contents {
   /** Number of all valid lines, also after a bad one of their file, and number of all bad lines. */
   readonly goodLines: number;
   readonly badLines: number;
+  /** Number of valid lines before the first bad one of their file whose event was erased. */
+  readonly erasedLines: number;
   /** Ranges of bad lines: the first of them, and how many there are. */
   readonly badRanges: readonly BadRange[];
   readonly badRangesCount: number;
@@ -39,6 +42,8 @@ export interface VerifiedSegment extends SegmentName {
   readonly scan: Scan;
   /** The time of its first line, as text of the line. */
   readonly firstTime: string | undefined;
+  /** Number of lines of `scan` whose event was erased. */
+  readonly erased: number;
 }
 
 /** One event, and the time at which it was recorded, as text of its line. */
@@ -107,11 +112,13 @@ async function readSegments(
       onProgress(bytesBefore + bytes, Math.max(bytesBefore + bytes, total));
     });
     let firstTime: string | undefined;
+    let erased = 0;
     try {
-      const scan = await scanSegment(chunks, segment.firstSeq, limits, (line, start, _end, seq) => {
+      const scan = await scanSegment(chunks, segment.firstSeq, limits, (line, start, end, seq) => {
         if (seq === segment.firstSeq) firstTime = readTime(line.subarray(start));
+        erased += Number(isErased(line, start, end));
       });
-      read.push({ ...segment, bytes, scan, firstTime });
+      read.push({ ...segment, bytes, scan, firstTime, erased });
     } catch (error) {
       vanished.push(unlessAbsent({ ...segment, error: error as Error })(error as Error));
     }
@@ -170,9 +177,10 @@ async function verdictOf(
   const filled = segments.filter(({ scan }) => scan.lines > 0);
   const first = filled[0] && { seq: filled[0].firstSeq, time: filled[0].firstTime };
   const bytes = segments.reduce((sum, segment) => sum + segment.bytes, 0);
+  const erasedLines = segments.reduce((sum, { erased }) => sum + erased, 0);
   const last = await lastSeq(disk, filled.at(-1), limits);
   const lost = contents.lost.flatMap((range) => withoutHeld(range, segments));
-  return { ...contents, segments, lost, lastStop, findings, bytes, events, ...account, first, last };
+  return { ...contents, segments, lost, lastStop, findings, bytes, events, erasedLines, ...account, first, last };
 }
 
 /** @returns the parts of a range that was called lost in which no file has events: a file may be back since then */

@@ -51,6 +51,7 @@ test('verify prints the contents of a good journal, as text and as JSON, and end
     findings: [],
     good_lines: 15,
     bad_lines: 0,
+    erased_lines: 0,
     bad_places: [],
     bad_places_count: 0,
   });

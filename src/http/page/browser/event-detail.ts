@@ -25,6 +25,8 @@ export function eventBadge({ shown: { type, passed, severity } }: EventLine): HT
 /** Members that are not shown as a row of name and value. */
 const shownElsewhere = new Set(['asset_key', 'metadata', 'type', 'passed', 'tags']);
 
+const TIMES: ReadonlySet<string> = new Set(['time', 'recorded', 'erased']);
+
 export function eventDetail(event: EventLine): DetailParts {
   const members = jsonMembers(event.line);
   const memberOf = (wanted: string) => members.find(({ name }) => name === wanted)?.value;
@@ -46,7 +48,7 @@ export function eventDetail(event: EventLine): DetailParts {
 function fieldOf(name: string, value: string): Content {
   if (jsonKind(value) !== 'string') return renderLong(value);
   const text = unquote(value);
-  return name === 'time' || name === 'recorded' ? renderTime(text) : renderLong(text);
+  return TIMES.has(name) ? renderTime(text) : renderLong(text);
 }
 
 function metadataOf(metadata: string | undefined): Content[] {

@@ -1,0 +1,51 @@
+/** The line of an erased event: the event itself is still counted, and its asset known, but none of its texts. */
+
+import { escaped, quote, quoteAll } from '../../event/encoded.ts';
+import type { LineName } from '../../event/line-name.ts';
+import { readRecorded } from './members.ts';
+import { CRC_TEMPLATE, METADATA_MEMBER } from './record.ts';
+import { ERASED_MEMBER } from './slot.ts';
+
+/** How lines are erased. */
+export interface Erasure {
+  /** For the member `erased`: `2026-11-20T15:19:45.266Z`. */
+  readonly time: string;
+  /** Whether the asset key and the name of a check go too. */
+  readonly all: boolean;
+}
+
+/** Stands for a key and for the name of a check. */
+const ERASED = 'erased';
+
+/** Whether the event of a verified line was erased. */
+export function isErased(bytes: Buffer, start: number, end: number): boolean {
+  const line = bytes.subarray(start, end);
+  const at = line.indexOf(ERASED_MEMBER);
+  // Metadata can contain the member, and an erased line has none.
+  return at !== -1 && line.indexOf(METADATA_MEMBER) === -1;
+}
+
+/**
+ * @returns the erased form of a verified line, with its newline and a crc that `rechain` replaces; undefined if the line has this form
+ * @throws SyntaxError only for a line that assetlog did not write
+ */
+export function erasedLine(bytes: Buffer, start: number, end: number, { time, all }: Erasure): Buffer | undefined {
+  const line = readRecorded(bytes, start, end);
+  const { check_name, passed, severity, origin, erased = time, from, recorded } = line;
+  const result =
+    check_name === undefined
+      ? ''
+      : `,"check_name":${quote(all ? ERASED : check_name)},"passed":${passed},"severity":"${severity}"`;
+  const way = (name: string, value: LineName | undefined) => (value ? `,"${name}":${JSON.stringify(value)}` : '');
+  const text =
+    `{"seq":${line.seq},"id":"${line.id}","time":"${line.time}","type":"${line.type}"` +
+    `,"asset_key":${quoteAll(all ? [ERASED] : line.asset_key)}${result}` +
+    `${way('origin', origin)}${ERASED_MEMBER}"${erased}"` +
+    `${way('from', from)}${recorded === undefined ? '' : `,"recorded":"${recorded}"`}${CRC_TEMPLATE}`;
+  const made = escaped(Buffer.from(text));
+  const isSame = made.subarray(0, -TAIL_BYTES).equals(bytes.subarray(start, end + 1 - TAIL_BYTES));
+  return isSame ? undefined : made;
+}
+
+/** Of the crc, to the newline. */
+const TAIL_BYTES = CRC_TEMPLATE.length;
