@@ -42,7 +42,7 @@ const forwardOrder: readonly (readonly string[])[] = [
   ['pipe'],
   ['alarms'],
   ['settings-file.ts'],
-  ['journal-pipes.ts', 'by-hand.ts'],
+  ['journal-pipes.ts', 'by-hand.ts', 'erase.ts'],
   ['forwarder.ts'],
 ];
 

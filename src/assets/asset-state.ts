@@ -7,7 +7,7 @@ import { BETWEEN_PARTS } from '../event/asset-key.ts';
 import { CLOCK_AHEAD_MS } from '../event/event-time.ts';
 import { findFirstIndex } from '../journal/first-index.ts';
 import type { Reported } from '../journal/line/reported.ts';
-import { blankCheck, type Check, isFailing, type SlotSpace, takeResult } from './check-state.ts';
+import { blankCheck, type Check, erasePartitions, isFailing, type SlotSpace, takeResult } from './check-state.ts';
 import { blankLatest, type Latest } from './latest.ts';
 import { type EventPlace, isLater, keepPlace, placeOf, silentMs } from './place.ts';
 
@@ -141,6 +141,34 @@ export class AssetStates {
     this.#names = this.#names.filter((name) => this.#found.has(name));
     this.#newNames = this.#newNames.filter((name) => this.#found.has(name));
     return count;
+  }
+
+  /**
+   * Takes out what erased events said; what they counted for stays.
+   * @param wasErased whether the event with a seq was
+   * @param isThere if the keys were erased too: whether an event with this key, and this check if it is given, is in the journal. An
+   *   asset or a check whose latest event was erased is forgotten without one
+   */
+  erase(wasErased: (seq: number) => boolean, isThere: (key: string, check?: string) => boolean = () => true): void {
+    const isGone = (latest: Latest, ...name: Parameters<typeof isThere>) => wasErased(latest.seq) && !isThere(...name);
+    this.forget((asset) => kindsOf(asset).some((latest) => isGone(latest, asset.name)));
+    for (const asset of this.#found.values()) {
+      this.#count(-bytesOf(asset));
+      for (const [name, check] of asset.checks ?? []) {
+        const isDropped = isGone(check, asset.name, name);
+        if (isDropped) asset.checks!.delete(name);
+        asset.failing -= Number(isDropped && isFailing(check));
+        erasePartitions(check, (seq) => isDropped || wasErased(seq), asset);
+      }
+      if (asset.failing === 0) this.failing.delete(asset.name);
+      for (const latest of kindsOf(asset)) {
+        if (!wasErased(latest.seq)) continue;
+        latest.eventTime = undefined;
+        latest.partition = undefined;
+        latest.dataVersion = undefined;
+      }
+      this.#count(bytesOf(asset));
+    }
   }
 
   /** Frees the memory that it counts in `AssetStatesOptions.memory`. It must not be used afterwards. */
@@ -314,6 +342,11 @@ function isHighSurrogate(code: number): boolean {
 
 const TEXT_MAX = 256;
 const TEXT_HEAD = 200;
+
+/** @returns the latest event of each kind, and of each check */
+function kindsOf({ materialization, observation, checks }: Asset): Latest[] {
+  return [materialization, observation, ...(checks?.values() ?? [])].filter((latest) => latest !== undefined);
+}
 
 /** Yields all places of an asset. */
 function* placesOf({ materialization, observation, checks }: Asset) {

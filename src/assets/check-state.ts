@@ -188,6 +188,18 @@ function removeOldestPass(check: Check, space: SlotSpace): void {
   removeSlot(check, ...oldest!, space);
 }
 
+/**
+ * Takes out the partitions whose latest result was erased. A failure stays, without the name of its partition.
+ * @param wasErased whether the event with a seq was
+ */
+export function erasePartitions(check: Check, wasErased: (seq: number) => boolean, space: SlotSpace): void {
+  for (const [name, slot] of check.partitions ?? []) {
+    if (!wasErased(slot.seq)) continue;
+    removeSlot(check, name, slot, space);
+    check.beyond += Number(!slot.passed);
+  }
+}
+
 function removeSlot(check: Check, name: string, { passed }: Slot, space: SlotSpace): void {
   check.partitions!.delete(name);
   check.failures -= Number(!passed);

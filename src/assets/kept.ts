@@ -93,11 +93,26 @@ async function findLine(
  * @throws the error of a system call
  */
 export async function rebound(loading: Loading): Promise<Kept | undefined> {
+  const found = await boundState(loading);
+  return found?.isOther ? found.kept : undefined;
+}
+
+/**
+ * @returns the state in the file with the crc that its last line has now, and whether it had another one; undefined without a file, or
+ *   if the journal does not have that line and retention did not remove it
+ * @throws the error of a system call
+ */
+export async function boundState(
+  loading: Loading,
+): Promise<{ readonly kept: Kept; readonly isOther: boolean } | undefined> {
   const { disk, newStates, limits } = loading;
   const found = await readState(disk, newStates(), limits);
-  const line = found && (await findLine(loading, found.kept.end.seq, await contentsIn(disk)));
-  if (found === undefined || line?.id !== found.kept.end.id || line.crc === found.kept.end.crc) return undefined;
-  return { ...found.kept, end: line };
+  if (found === undefined) return undefined;
+  const { kept } = found;
+  const contents = await contentsIn(disk);
+  if (kept.end.seq <= contents.clearedSeq) return { kept, isOther: false };
+  const line = await findLine(loading, kept.end.seq, contents);
+  return line?.id === kept.end.id ? { kept: { ...kept, end: line }, isOther: line.crc !== kept.end.crc } : undefined;
 }
 
 /** @throws the error of a system call, but for a folder that does not exist yet */

@@ -7,6 +7,7 @@ import { forward } from './forward/forward.ts';
 import { healthcheck } from './healthcheck.ts';
 import { asset } from './look/asset.ts';
 import { assets } from './look/assets.ts';
+import { eraseCommand } from './look/erase.ts';
 import { events } from './look/events.ts';
 import { sources } from './look/sources.ts';
 import { dagster, pytest, python, relay } from './printed/printed.ts';
@@ -22,7 +23,7 @@ const groups: CommandGroups = {
   'Run a service': { serve, healthcheck, token },
   'Send reports': { report, python },
   'Look at a journal': { events, assets, asset, sources },
-  'Look after a journal': { backup, verify: verifyCommand, repair: repairCommand, forward },
+  'Look after a journal': { backup, verify: verifyCommand, repair: repairCommand, erase: eraseCommand, forward },
   'Feed Dagster': { dagster },
   'Pass alarms on': { relay },
   'Test with it': { pytest },

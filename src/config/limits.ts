@@ -177,6 +177,10 @@ export const limits = {
   tornBytesMax: 8 * MIB,
   /** Idempotency keys that are remembered, for all deployments together, unless --idempotency-keys is set; 32 bytes each. */
   idempotencyKeysMax: 1_000_000,
+  /** Events that are erased at a time: their seqs are in memory. */
+  eraseEventsMax: 1_000_000,
+  /** Ids that a command gives at a time. */
+  eraseIdsMax: 1_000,
   /** Bytes of closed files without a sidecar that a start reads for idempotency keys. */
   keyScanBytesMax: 256 * MIB,
   /** A closed file of at most this many bytes is read again, to check the keys in memory against its lines: only in tests. */

@@ -2,10 +2,10 @@
 
 import type { Limits } from '../config/limits.ts';
 import type { ReadableDisk } from '../journal/disk.ts';
-import type { Durable } from '../journal/lock/protocol.ts';
 import { readJournal } from '../journal/look/reader.ts';
 import type { Line } from '../journal/look/reading.ts';
 import { lastLine } from '../journal/open/scan.ts';
+import { AT_REST } from '../journal/progress.ts';
 import { contentsOf } from '../journal/segments.ts';
 import type { SeqRange } from './position.ts';
 
@@ -35,9 +35,9 @@ export async function readLastSeq(disk: ReadableDisk, limits: Limits): Promise<n
 
 /** @returns the lines with these seqs that are in the journal */
 export async function* readLines(disk: ReadableDisk, { first, last }: SeqRange, limits: Limits): AsyncGenerator<Line> {
-  const progress = { durable: async (): Promise<Durable> => ({ kind: 'unsaid' }), more: async () => {} };
   const filter = { afterSeq: first - 1, untilSeq: last };
-  for await (const lines of readJournal(disk, { filter, seek: true, progress, limits }, () => {})) yield* lines;
+  for await (const lines of readJournal(disk, { filter, seek: true, progress: AT_REST, limits }, () => {}))
+    yield* lines;
 }
 
 const DESTINATION_FILE = /^(?:forward-(.+)\.(?:cursor|state)|\.forwarded-(.+)|dead-(.+)\.jsonl)$/;

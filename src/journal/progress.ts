@@ -32,6 +32,9 @@ export interface Progress {
   more(signal: AbortSignal): Promise<void>;
 }
 
+/** Of a journal that no one writes. */
+export const AT_REST: Progress = { durable: async () => ({ kind: 'unsaid' }), more: async () => {} };
+
 /**
  * Asks the process that holds the folder's lock, and polls. Does not use fs.watch, which reports nothing on many file systems. If
  * no process holds the lock, `durable` resolves to `{ kind: 'unsaid' }`.

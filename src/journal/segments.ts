@@ -18,7 +18,7 @@ function parseSeq(name: string, pattern: RegExp): number | undefined {
 
 const SEGMENT_NAME = /^events-([0-9]{20})\.jsonl$/;
 /** Excludes the suffixes that assetlog itself gives to copies and to ends of files. */
-const RENAMED = /^events-([0-9]{20})\.jsonl\.(?!(?:torn(?:-\d+)?|rewrite|repair|partial)$)/;
+const RENAMED = /^events-([0-9]{20})\.jsonl\.(?!(?:torn(?:-\d+)?|rewrite|repair|partial|erasing)$)/;
 /** Why events are gone: `lost` by damage, `removed` by retention. */
 export type Gone = 'lost' | 'removed';
 
@@ -156,4 +156,4 @@ export function isOwnName(name: string): boolean {
 }
 
 const OWN_NAME =
-  /^(\.(un)?lock(ed)?-.*|\.ask-.*|\.gone-.*|\.journal-.*|\.?forward(ed)?-.*|dead-.*\.jsonl(\..*)?|\.stopped-cleanly|\.made-for-tests|events-[0-9]{20}\.jsonl(\..*)?|events-[0-9-]{41}\.(lost|removed)|keys-[0-9]{20}\.idx(\.new)?|assets\.(state(\.new)?|forget)|damaged-.*)$/;
+  /^(\.(un)?lock(ed)?-.*|\.ask-.*|\.gone-.*|\.journal-.*|\.erase(\.new)?|erased\.json(\.new)?|\.?forward(ed)?-.*|dead-.*\.jsonl(\..*)?|\.stopped-cleanly|\.made-for-tests|events-[0-9]{20}\.jsonl(\..*)?|events-[0-9-]{41}\.(lost|removed)|keys-[0-9]{20}\.idx(\.new)?|assets\.(state(\.new)?|forget)|damaged-.*)$/;

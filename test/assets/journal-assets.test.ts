@@ -137,7 +137,7 @@ test('events recorded while the lines are read are counted once and not delayed 
   }
 });
 
-test('a state that is behind reads without turns, so that it catches up while events are recorded [journal-assets-11]', async () => {
+test('a state that is behind reads without turns, so that it catches up while events are recorded', async () => {
   const disk = await stoppedWithout(300);
   let turns = 0;
   const reading: Reading = (_, { signal, mayReadNow }) =>

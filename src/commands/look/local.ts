@@ -103,10 +103,7 @@ function inChunks({ folder }: Disk, bytes: number): Disk {
 function sourceOf(disk: Disk, deployment: string | undefined, remarks: ReaderRemarks): JournalSource {
   const progress = pollProgress(disk.folder, limits);
   const fail = (error: Error) => remarks.fail(`the journal in ${disk.folder} could not be shown: ${error.message}`);
-  const complete = async (filter: Filter): Promise<Filter> => {
-    const { source } = filter;
-    return source ? { ...filter, source: await openHubFiles(disk).sightings.filterFor(source.text) } : filter;
-  };
+  const complete = (filter: Filter) => withSourceName(disk, filter);
   let reading: ReturnType<typeof readKept> | undefined; // of the state, which a command can ask for twice
   const source: JournalSource = {
     deployment,
@@ -181,6 +178,12 @@ function openHubFiles(disk: Disk): { readonly sources: Sources; readonly sightin
   const notices = createNotices('error', false, () => {}); // the reader of the journal reports its damage
   const options = { disk, progress: () => pollProgress(disk.folder, limits), limits, notices };
   return { sources: new Sources(options), sightings: new Sightings(options) };
+}
+
+/** @returns the filter; of a source that is called by its name, with that name. @throws the error of a system call */
+export async function withSourceName(disk: Disk, filter: Filter): Promise<Filter> {
+  const { source } = filter;
+  return source ? { ...filter, source: await openHubFiles(disk).sightings.filterFor(source.text) } : filter;
 }
 
 /** Forgets a source of a hub. The caller holds the lock of the folder. @returns whether it was known. @throws the error of a system call */

@@ -174,6 +174,7 @@ function readSeverity(word: string): Severity {
   return oneOf(severities, word.toUpperCase(), `is not a severity; use ${severities.join(' or ')}`);
 }
 
-function readId(text: string): string {
+/** For `parse`. @throws Error for a text that is no id of an event */
+export function readId(text: string): string {
   return matching(text, ID, 'is not the id of an event, such as 01a1fb95-ce62-7e59-9364-610bf5613940');
 }

@@ -24,7 +24,7 @@ import type { ChainPosition } from '../line/record.ts';
 import { lastLine } from '../open/scan.ts';
 import { type OnWalkedLine, walkSegment } from '../open/walk.ts';
 import { type SegmentName, segmentName, sidecarName } from '../segments.ts';
-import { type Entry, type HashKey, KeyTable, OFFSET_MAX } from './table.ts';
+import { type Entry, type HashKey, hashKey, KeyTable, OFFSET_MAX } from './table.ts';
 
 /** A closed journal file, as described by its sidecar. */
 export interface ClosedFile {
@@ -61,6 +61,20 @@ export async function writeSidecar(disk: Disk, file: ClosedFile, keys: KeyTable,
   await clearName(disk, unfinished).catch(unlessAbsent(undefined)); // left by an interrupted write
   await writeFile(disk, unfinished, encode(file, keys, keyCount));
   await renameOver(disk, unfinished, name);
+}
+
+/**
+ * Makes the sidecar of a closed file anew, if it has one: its lines are others by now.
+ * @param endSeq first seq of the next file
+ * @throws the error of a system call
+ */
+export async function renewSidecar(disk: Disk, segment: SegmentName, endSeq: number, limits: Limits): Promise<void> {
+  if (!(await disk.list()).includes(sidecarName(segment.firstSeq))) return;
+  const collector = new KeyCollector(hashKey, limits.idempotencyKeysMax);
+  const all = { ...limits, bytesMax: Number.POSITIVE_INFINITY };
+  const { file } = await scanKeys(disk, segment, endSeq, collector, all);
+  if (file !== undefined) await writeSidecar(disk, file, collector.keys, collector.count);
+  await disk.syncFolder();
 }
 
 /** For the bytes of one sidecar after the other: V8 would otherwise collect tens of MiB. */

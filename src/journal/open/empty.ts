@@ -7,7 +7,7 @@ import { CLEAN_STOP } from './clean-stop.ts';
  * The files of a journal: lines, markers of events that are gone, idempotency keys, copies of damaged ends, and the states of its
  * assets and of its sources.
  */
-const OWN_NAME = /^(?:(?:events|keys)-[0-9]{20}|forward-(?:sources|seen)\.json|assets\.(?:state|forget))/;
+const OWN_NAME = /^(?:(?:events|keys)-[0-9]{20}|(?:forward-(?:sources|seen)|erased)\.json|assets\.(?:state|forget))/;
 
 /**
  * Removes the files of a journal, durably; other files stay. No process may have the journal open. The marker of the clean stop is

@@ -1,0 +1,52 @@
+/** Takes out of the state of a folder's assets what erased events said. */
+
+import type { Limits } from '../config/limits.ts';
+import { detach } from '../config/memory.ts';
+import { BETWEEN_PARTS } from '../event/asset-key.ts';
+import { type Disk, unlessAbsent } from '../journal/disk.ts';
+import type { EraseOrder } from '../journal/erase/order.ts';
+import { reportedOf } from '../journal/line/members.ts';
+import { readJournal } from '../journal/look/reader.ts';
+import { AT_REST } from '../journal/progress.ts';
+import { STATE_FILE } from '../journal/segments.ts';
+import { type AssetStates, keptText } from './asset-state.ts';
+import { boundState, loadingOf } from './kept.ts';
+import { writeState } from './state-file.ts';
+
+/**
+ * Writes the file anew, if there is one, after the lines were: it names the last line that it has by the crc of that line. A file of
+ * other events goes, since it is made again anyway.
+ * @throws the error of a system call; it may be called again
+ */
+export async function eraseInState(disk: Disk, { seqs, all }: EraseOrder, limits: Limits): Promise<void> {
+  const kept = (await boundState(loadingOf(disk, limits)))?.kept;
+  if (kept === undefined) {
+    await disk.remove(STATE_FILE).catch(unlessAbsent(undefined));
+    return;
+  }
+  const wasErased = (seq: number) => seqs.has(seq);
+  if (!all) kept.states.erase(wasErased);
+  else {
+    const names = await namesIn(disk, kept.states, limits);
+    kept.states.erase(wasErased, (key, check) => names.has(nameOf(key, check)));
+  }
+  await writeState(disk, kept, async () => {});
+}
+
+/** @returns the assets of the state that events of the journal are about, and their checks */
+async function namesIn(disk: Disk, states: AssetStates, limits: Limits): Promise<ReadonlySet<string>> {
+  const names = new Set<string>();
+  for await (const lines of readJournal(disk, { progress: AT_REST, limits }, () => {})) {
+    for (const { bytes, start, end, seq } of lines) {
+      const { key, checkName } = reportedOf(bytes, start, end, seq);
+      if (states.get(key) === undefined) continue;
+      names.add(detach(key));
+      if (checkName !== undefined) names.add(detach(nameOf(key, keptText(checkName))));
+    }
+  }
+  return names;
+}
+
+function nameOf(key: string, check: string | undefined): string {
+  return check === undefined ? key : `${key}${BETWEEN_PARTS}${BETWEEN_PARTS}${check}`;
+}

@@ -1,0 +1,44 @@
+/** Erases events in the folder of a journal, by the service that has its lock or by a command. */
+
+import { eraseInState } from '../assets/erase.ts';
+import { eraseInForwarding } from '../forward/erase.ts';
+import { describe, isFull } from '../journal/disk.ts';
+import { type EraseParts, eraseInJournal } from '../journal/erase/erase.ts';
+import { type EraseOrder, readOrder, removeOrder, writeOrder } from '../journal/erase/order.ts';
+
+/**
+ * Erases events of a journal that no one writes, and whose folder is locked. After a crash or an error the next start finishes it.
+ * @throws DamagedError, or the error of a system call
+ */
+export async function erase(parts: EraseParts, order: EraseOrder): Promise<void> {
+  await finishErase(parts);
+  await writeOrder(parts.disk, order);
+  await carryOut(parts, order);
+}
+
+/** Finishes what was interrupted, before the journal is opened. @throws as `erase` */
+export async function finishErase(parts: EraseParts): Promise<void> {
+  const order = await readOrder(parts.disk);
+  if (order === undefined) return;
+  await carryOut(parts, order);
+  parts.notices.info('an erase that was interrupted is finished', { events: order.seqs.size });
+}
+
+/** The same at a start. On a full disk the journal is opened all the same: retention might make space for the start after this one. */
+export async function finishEraseAtStart(parts: EraseParts): Promise<void> {
+  await finishErase(parts).catch((error: Error) => {
+    if (!isFull(error)) throw error;
+    parts.notices.error('an erase could not be finished, and some of its events may still be in files', {
+      problem: describe(error),
+    });
+  });
+}
+
+/** The state after the segments: it names a line of one by its crc. */
+async function carryOut(parts: EraseParts, order: EraseOrder): Promise<void> {
+  const { disk, limits } = parts;
+  await eraseInJournal(parts, order);
+  await eraseInState(disk, order, limits);
+  await eraseInForwarding(disk, order, limits);
+  await removeOrder(disk);
+}
