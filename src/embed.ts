@@ -49,8 +49,8 @@ export interface StartOptions<Deployment extends string = string> {
 export interface DeploymentOptions<Deployment extends string = string> {
   /** Up to 63 letters, digits, `_` and `-`. */
   readonly name: Deployment;
-  /** What its token may do: send reports, read what was recorded, forward events of others. The default is all rights. */
-  readonly may?: readonly ('report' | 'read' | 'forward')[] | undefined;
+  /** What its token may do: send reports, read and erase what was recorded, forward events of others. The default is all rights. */
+  readonly may?: readonly ('report' | 'read' | 'forward' | 'erase')[] | undefined;
 }
 
 /** A log entry. */

@@ -13,6 +13,7 @@ import { createLockRota, lockFolder as standardLockFolder } from './journal/lock
 import { DamagedError } from './journal/open/recovery.ts';
 import { OwnProgress } from './journal/progress.ts';
 import type { ReadableJournals } from './reading/journals.ts';
+import { Eraser } from './service/eraser.ts';
 import { DataFolder } from './service/folder.ts';
 import { type RecordedJournals, recordedJournals } from './service/followers.ts';
 import { recordForDeployments } from './service/hosted.ts';
@@ -133,7 +134,9 @@ async function start(setup: Setup): Promise<Service> {
   const folder = await DataFolder.lock(setup);
   const { journals, allAssets, assets } = createReading(setup, folder);
   const peers = await Peers.create(setup, folder, allAssets);
-  const recording = await createRecording(setup, recordedJournals(setup, at, folder, allAssets, peers), peers);
+  const eraser = new Eraser(setup, folder, peers, journals);
+  const recorded = recordedJournals(setup, at, folder, allAssets, peers, eraser);
+  const recording = await createRecording(setup, recorded, peers);
   await peers.open(recording);
   const space = await watchFreeSpace(setup, folder, recording);
   let opened: Promise<void> | undefined;
@@ -149,7 +152,7 @@ async function start(setup: Setup): Promise<Service> {
     allAssets.close();
   });
   const testMode = config.test ? await createTestMode(setup, recording, journals) : undefined;
-  const parts = { folder, recording, space, journals, allAssets, assets, peers, testMode };
+  const parts = { folder, recording, space, journals, allAssets, assets, peers, eraser, testMode };
   const { address, port } = await listenAt(setup, at, (bound) => createAppFor(bound, setup, parts));
   peers.onListening();
   await open();

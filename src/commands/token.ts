@@ -14,7 +14,7 @@ export const token = defineCommand(
       'Prints two lines: the token for the client, which is stored only in the file of --out, and its entry for the tokens\n' +
       'of a deployment. A deployment can have any number of tokens, so you can issue a new token before you revoke the old\n' +
       'one. The member "notAfter" makes a token expire: at the end of a day in UTC, or at a time. "may" lists the rights of\n' +
-      'its clients: report, read, and forward (the events of other journals). Without it they may report and forward.',
+      'its clients: report, read, forward (the events of other journals) and erase. Without it they may report and forward.',
     notes: [
       'Examples:',
       '  assetlog token --name cron --not-after 2027-01-31',
@@ -47,7 +47,7 @@ export const token = defineCommand(
       ),
       may: option<readonly Right[] | undefined>({
         argument: 'RIGHTS',
-        help: 'what its clients may do: report, read, forward, or several of them [report,forward]',
+        help: 'what its clients may do: report, read, forward, erase, or several of them [report,forward]',
         initial: undefined,
         flagOnly: true,
         repeated: true,

@@ -45,7 +45,7 @@ const DEVICE = /^(con|prn|aux|nul|com\d|lpt\d)$/i;
 const RECORDED_NAME = /^[^"\\\p{Cc}\p{Cs}\p{Zl}\p{Zp}]{1,100}$/u;
 const DIGEST = /^[0-9a-fA-F]{64}$/;
 /** What a token without `may` may do. */
-const ALL_BUT_READ: readonly Right[] = ['report', 'forward'];
+const STANDARD_RIGHTS: readonly Right[] = ['report', 'forward'];
 
 interface Rules {
   readonly system: Platform;
@@ -150,7 +150,7 @@ function readTokens(deployment: JsonObject, path: string, checker: Checker, isRe
       name: String(name),
       sha256: Buffer.from(String(digest), 'hex'),
       notAfterMs,
-      may: areRights(may) ? may : ALL_BUT_READ,
+      may: areRights(may) ? may : STANDARD_RIGHTS,
     };
   });
 }

@@ -30,6 +30,8 @@ export interface DeploymentJournalsOptions {
   readonly locks: LockRota;
   /** See `RecordedJournals.answerOf`. */
   readonly answerOf: (deployment: string) => Door['answer'];
+  /** Called before each opening of a journal, when its folder is locked. */
+  readonly beforeOpening?: (deployment: string) => Promise<void>;
   /** Size in bytes at which a journal file is closed: see `segmentBytesOf`. */
   readonly segmentBytes: number;
   /** @returns the retention of the journal of a deployment, now */
@@ -218,6 +220,8 @@ interface Shared extends DeploymentJournalsOptions {
 }
 
 const NOTHING = { bytes: 0, lastMs: undefined };
+/** Looks at a journal that is being closed, is idle, and is being opened. */
+const OPENINGS_MAX = 5;
 const RETIRED = 'this deployment is being closed; send the report again later';
 const NO_DESCRIPTOR = 'no file descriptor is free to open the journal; send the report again later';
 
@@ -380,8 +384,52 @@ export class DeploymentJournal {
     if (this.#state.kind !== 'open') this.#isAwaited = true;
   }
 
+  /**
+   * Closes the open journal, runs `act` on its folder, which stays locked, and opens it again. Reports of the meantime wait for that.
+   * @throws Error if the journal is not open, or what `act` throws
+   */
+  async whileClosed<Result>(act: () => Promise<Result>): Promise<Result> {
+    const { journal: old } = await this.#whenOpen();
+    const journal = this.#create();
+    const acting = old.close().then(act);
+    const opened = acting
+      .catch(() => {}) // its error goes to the caller
+      .then(() => journal.open())
+      .then(
+        () => this.#opened(journal),
+        (error: Error) => this.#fail(error, journal),
+      );
+    this.#state = { kind: 'opening', journal, opened };
+    return acting;
+  }
+
+  /** Opens the journal like a report, if it is not open. @throws Error if it cannot be opened now */
+  async #whenOpen(): Promise<Open> {
+    for (let tries = 0; tries < OPENINGS_MAX; tries += 1) {
+      const state = this.#state;
+      if (state.kind === 'open') return state;
+      this.begin();
+      if (state.kind === 'opening') await state.opened;
+      if (state.kind === 'closing') await state.closed;
+    }
+    throw new Error(this.trouble ?? 'its journal is not open');
+  }
+
+  #opened(journal: Journal): void {
+    if (this.#state.kind === 'opening') this.#state = { kind: 'open', journal };
+    this.#isAwaited = false;
+    this.#options.slots.closeIdle();
+  }
+
   /** @returns a journal that queues reports until it is open */
   #begin(): Journal {
+    const journal = this.#create();
+    if (this.#state.kind === 'closing') this.#state = { ...this.#state, next: journal };
+    else this.#wait(journal);
+    return journal;
+  }
+
+  #create(): Journal {
     const { segmentBytes, retainOf, commitDelayMs, limits, metrics, backlog, slots } = this.#options;
     const journal = new Journal({
       disk: this.#disk,
@@ -400,8 +448,6 @@ export class DeploymentJournal {
       onFailed: (error) => void this.#fail(error, journal),
       openWaitMs: limits.openWaitMs,
     });
-    if (this.#state.kind === 'closing') this.#state = { ...this.#state, next: journal };
-    else this.#wait(journal);
     return journal;
   }
 
@@ -426,9 +472,7 @@ export class DeploymentJournal {
       await (this.#options.slots.closeOne() ?? sleep(this.#options.limits.probeMs));
       if (this.#state.kind !== 'opening') return; // it is being closed
     }
-    if (this.#state.kind === 'opening') this.#state = { kind: 'open', journal };
-    this.#isAwaited = false;
-    this.#options.slots.closeIdle();
+    this.#opened(journal);
   }
 
   /** @returns why the journal could not be locked or opened. Never rejects. */
@@ -438,8 +482,9 @@ export class DeploymentJournal {
       const { lockFolder, limits, locks, answerOf } = this.#options;
       const lock = await lockFolder(this.#disk.folder, limits);
       this.#lock = lock;
-      lock.open({ nextSeq: () => journal.nextSeq, answer: answerOf(this.#name) });
-      lock.watch(locks, (error) => journal.abandon(error));
+      lock.open({ nextSeq: () => journalIn(this.#state)?.nextSeq, answer: answerOf(this.#name) });
+      lock.watch(locks, (error) => journalIn(this.#state)?.abandon(error));
+      await this.#options.beforeOpening?.(this.#name);
       await journal.open();
       return undefined;
     } catch (error) {

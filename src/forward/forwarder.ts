@@ -205,6 +205,17 @@ export class Forwarder {
     await this.#ended();
   }
 
+  /** Ends the pipes of a journal, and begins new ones after `act`. @throws what `act` throws */
+  async pausing<Result>(deployment: Deployment, act: () => Promise<Result>): Promise<Result> {
+    const pipes = this.#journalPipes.get(deployment);
+    if (pipes === undefined) return act();
+    try {
+      return await pipes.closedFor(act);
+    } finally {
+      await this.update();
+    }
+  }
+
   /** The metrics of each destination, of all deployments together. */
   figures(): ForwardFigures[] {
     return (this.#file?.current ?? []).map(({ name, on }) => {

@@ -74,6 +74,17 @@ export class JournalPipes {
     }
   }
 
+  /** Ends all pipes, which stay meanwhile with what they hold back, and forgets them after `act`. @throws what `act` throws */
+  async closedFor<Result>(act: () => Promise<Result>): Promise<Result> {
+    await Promise.all(this.all.map((one) => one.close()));
+    try {
+      return await act();
+    } finally {
+      this.pipes.clear();
+      this.hooks.clear();
+    }
+  }
+
   /** Like `Follower.removing`. @throws the error of a system call */
   async removing(firstSeq: number): Promise<void> {
     for (const pipe of this.pipes.values()) await pipe.removing(firstSeq);

@@ -5,7 +5,7 @@ import { deploymentName } from '../config/names.ts';
 import type { Schema } from '../event/schema.ts';
 
 /** The rights of a token: what a client may do with the journal of a deployment. */
-export const rights = ['report', 'read', 'forward'] as const;
+export const rights = ['report', 'read', 'forward', 'erase'] as const;
 export type Right = (typeof rights)[number];
 
 /** A row of the route table. */

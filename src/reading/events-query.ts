@@ -42,14 +42,18 @@ function parameterOf(kind: SearchKind, charactersMax: number): QueryParameter<un
   return kind === 'seq' ? numberParameter(undefined, 0, Number.MAX_SAFE_INTEGER) : textParameter;
 }
 
-/** @returns the parameters of the query of `GET /events` */
-function eventsParameters({ readEventsMax, searchCharactersMax }: Limits) {
-  const events = numberParameter(undefined, 1, readEventsMax);
+function searchParameters({ searchCharactersMax }: Limits): SearchParameters {
   const searches = allSearches.flatMap(({ query, kind, what = '' }) =>
     query === undefined ? [] : [[query, described(what, parameterOf(kind, searchCharactersMax))]],
   );
+  return Object.fromEntries(searches);
+}
+
+/** @returns the parameters of the query of `GET /events` */
+function eventsParameters(limits: Limits) {
+  const events = numberParameter(undefined, 1, limits.readEventsMax);
   return {
-    ...(Object.fromEntries(searches) as SearchParameters),
+    ...searchParameters(limits),
     last: described('only the newest so many', events),
     limit: described('at most so many, 100 by default; the oldest first', events),
     wait: described('seconds to wait for an event if there is none yet', numberParameter(undefined, 0, 60)),
@@ -111,11 +115,55 @@ export function questionReader(
   };
 }
 
+/** @returns the parameters of the query of `POST /erase` */
+function eraseParameters(limits: Limits) {
+  const what = 'also the asset key and the name of the check';
+  return { ...searchParameters(limits), all: described(what, booleanParameter(false)) };
+}
+
+/** @returns the description of `POST /erase` */
+export function describeErase(limits: Limits): RouteDescription {
+  return {
+    summary: 'Take out what events said',
+    description:
+      'At least one parameter besides all must be given. An erased event keeps its seq, id, times, type, key and the result of ' +
+      'a check. Reports wait meanwhile. The reply says how many events were erased by it.',
+    query: eraseParameters(limits),
+    content: { 'application/json': objectSchema({ erased: integerFrom(0) }) },
+  };
+}
+
+/** Which events are to be erased. */
+export interface EraseQuestion {
+  /** See `Erasure.all`. */
+  readonly all: boolean;
+  /** As in `EventsQuestion`, with `afterSeq`. */
+  readonly filter: (nowMs: number) => Filter;
+}
+
+/** @returns a function that reads the question of a request. It throws Refusal 400 for a wrong query, and for one that names no events */
+export function erasedReader(
+  limits: Limits & JsonLimits,
+): (request: Pick<HandlerRequest, 'body' | 'query'>) => EraseQuestion {
+  const readValues = parametersReader(eraseParameters(limits), limits);
+  return (request) => {
+    const { all, ...values } = readValues(request);
+    checkTogether(values);
+    if (Object.values(values).every((value) => value === undefined))
+      throw new Refusal(400, 'say which events to erase: give id, or other parameters of GET /events');
+    return { all, filter: (nowMs) => ({ ...filterOf(values, nowMs), afterSeq: values.after_seq }) };
+  };
+}
+
 type Parameters = ReturnType<typeof eventsParameters>;
+type SearchValues = { readonly [Name in keyof SearchParameters]: SearchParameters[Name]['initial'] };
 type Values = { readonly [Name in keyof Parameters]: Parameters[Name]['initial'] };
 
 /** @throws Refusal 400 for parameters that contradict each other */
-function checkTogether({ type, check, passed, severity, last, limit, wait, after_seq }: Values, form: Form): void {
+function checkTogether(
+  { type, check, passed, severity, last, limit, wait, after_seq }: SearchValues & Partial<Values>,
+  form?: Form,
+): void {
   if (last !== undefined && limit !== undefined) throw new Refusal(400, 'use one of last and limit');
   if (type !== undefined && type !== 'AssetCheckEvaluation' && (check ?? passed ?? severity) !== undefined) {
     throw new Refusal(400, 'only checks have check, passed and severity; leave out type, or use type=check');
@@ -128,7 +176,7 @@ function checkTogether({ type, check, passed, severity, last, limit, wait, after
   if (last !== undefined) throw new Refusal(400, 'use one of last and wait');
 }
 
-function filterOf(values: Values, nowMs: number): Filter {
+function filterOf(values: SearchValues, nowMs: number): Filter {
   const given: Readonly<Record<string, unknown>> = values;
   const members = allSearches.flatMap(({ member, kind, query = '' }) => {
     const value = given[query];

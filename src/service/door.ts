@@ -9,7 +9,9 @@ import type { SeqRange } from '../forward/position.ts';
 import { type Disk, describe } from '../journal/disk.ts';
 import { type Door, refusal } from '../journal/lock/protocol.ts';
 import { takeTicket } from '../journal/lock/tell.ts';
+import { erasedReader } from '../reading/events-query.ts';
 import type { Notices } from '../telemetry/log.ts';
+import type { Erased, Eraser } from './eraser.ts';
 import type { DataFolder } from './folder.ts';
 import type { Peers } from './peers.ts';
 import type { Setup } from './setup.ts';
@@ -21,6 +23,8 @@ export type DoorRequest =
   | { readonly do: 'give up'; readonly name: string; readonly seqs: SeqRange }
   | { readonly do: 'forget assets'; readonly forget: Forget }
   | { readonly do: 'forget source'; readonly id: string }
+  /** Each of the queries is one of `POST /erase`. */
+  | { readonly do: 'erase'; readonly queries: readonly string[] }
   /** See `Hub.bind`. */
   | {
       readonly do: 'bind sources';
@@ -41,25 +45,29 @@ export interface DoorAnswers {
   readonly 'forget source': boolean;
   /** How many sources they were. */
   readonly 'bind sources': number;
+  readonly erase: Erased;
 }
 
 export interface DoorParts {
-  readonly setup: Pick<Setup, 'notices'>;
+  readonly setup: Pick<Setup, 'notices' | 'limits'>;
   readonly folder: DataFolder;
   readonly assets: AllAssets;
   readonly peers: Peers;
+  readonly eraser: Eraser;
 }
 
 /** @returns what answers the requests to the lock of each journal, by its deployment */
 export function doorOf({ setup, folder, ...parts }: DoorParts): (deployment: string | undefined) => Door['answer'] {
+  const readErased = erasedReader(setup.limits);
   return (deployment) => {
     const disk = folder.diskOf(deployment);
-    const own = { ...parts, deployment, disk, notices: setup.notices.with({ folder: disk.folder }) };
+    const own = { ...parts, readErased, deployment, disk, notices: setup.notices.with({ folder: disk.folder }) };
     return (text, gone) => answer(text, gone, own);
   };
 }
 
 interface JournalParts extends Omit<DoorParts, 'setup' | 'folder'> {
+  readonly readErased: ReturnType<typeof erasedReader>;
   readonly deployment: string | undefined;
   readonly disk: Disk;
   readonly notices: Notices;
@@ -84,7 +92,7 @@ async function answer(text: string, gone: AbortSignal, parts: JournalParts): Pro
 async function carryOut(
   request: DoorRequest,
   gone: AbortSignal,
-  { deployment, assets, peers, notices }: JournalParts,
+  { deployment, assets, peers, eraser, readErased, notices }: JournalParts,
 ): Promise<DoorAnswers[keyof DoorAnswers]> {
   const pipeTo = (name: string) => {
     const pipe = peers.pipesOf(deployment).get(name);
@@ -108,6 +116,11 @@ async function carryOut(
       if (wasKnown) notices.info('a source was forgotten', { source: request.id });
       return wasKnown;
     }
+    case 'erase': {
+      const asked = request.queries.map((query) => readErased({ query, body: Buffer.alloc(0) }));
+      const filters = asked.map(({ filter }) => filter(Date.now()));
+      return eraser.erase(deployment, filters, asked[0]!.all, gone);
+    }
     case 'bind sources': {
       const count = await peers.hub.bind(deployment, request.id, request.bound, request.token);
       if (count > 0) notices.info('sources were bound to a token', { sources: count, token: request.token ?? 'any' });
@@ -117,7 +130,7 @@ async function carryOut(
 }
 
 /** @returns undefined for what is no request of this version */
-function readRequest({ do: what, name, seqs, forget, id, bound, token }: JsonObject): DoorRequest | undefined {
+function readRequest({ do: what, name, seqs, forget, id, bound, token, queries }: JsonObject): DoorRequest | undefined {
   const isRange = isObject(seqs) && Number.isSafeInteger(seqs['first']) && Number.isSafeInteger(seqs['last']);
   switch (what) {
     case 'forward status':
@@ -131,6 +144,8 @@ function readRequest({ do: what, name, seqs, forget, id, bound, token }: JsonObj
       return isForget(forget) ? { do: what, forget } : undefined;
     case 'forget source':
       return typeof id === 'string' ? { do: what, id } : undefined;
+    case 'erase':
+      return isTexts(queries) ? { do: what, queries } : undefined;
     case 'bind sources': {
       const named = { ...textIn('id', id), ...textIn('bound', bound) };
       return Object.keys(named).length === 1 ? { do: what, ...named, ...textIn('token', token) } : undefined;
@@ -143,6 +158,10 @@ function readRequest({ do: what, name, seqs, forget, id, bound, token }: JsonObj
 /** @returns the member, if it is a text */
 function textIn(name: string, value: unknown): Readonly<Record<string, string>> {
   return typeof value === 'string' ? { [name]: value } : {};
+}
+
+function isTexts(value: unknown): value is readonly string[] {
+  return Array.isArray(value) && value.length > 0 && value.every((one) => typeof one === 'string');
 }
 
 function isForget(forget: unknown): forget is Forget {

@@ -17,6 +17,7 @@ import type { ListenAt } from '../http/socket/listener.ts';
 import type { Door } from '../journal/lock/protocol.ts';
 import type { JournalOptions } from '../journal/options.ts';
 import { doorOf } from './door.ts';
+import type { Eraser } from './eraser.ts';
 import type { DataFolder } from './folder.ts';
 import type { Peers } from './peers.ts';
 import { isReadingOn } from './readable.ts';
@@ -34,6 +35,8 @@ export interface RecordedJournals {
   readonly forget: (deployment: string) => void;
   /** @returns what carries out the requests of commands beside the journal */
   readonly answerOf: (deployment: string | undefined) => Door['answer'];
+  /** Call before each opening of the journal, whose folder is locked. @throws as `finishEraseAtStart` */
+  readonly finishErase: (deployment: string | undefined) => Promise<void>;
 }
 
 /** The state of assets is kept if a client may read it, an asset is watched, or a hook can need it. */
@@ -43,6 +46,7 @@ export function recordedJournals(
   folder: DataFolder,
   assets: AllAssets,
   peers: Peers,
+  eraser: Eraser,
 ): RecordedJournals {
   const { config, progress } = setup;
   // The file of --forward can get a hook with `on` while the service runs.
@@ -64,7 +68,8 @@ export function recordedJournals(
       progress.forget(folderOf(deployment));
       assets.forget(deployment);
     },
-    answerOf: doorOf({ setup, folder, assets, peers }),
+    answerOf: doorOf({ setup, folder, assets, peers, eraser }),
+    finishErase: (deployment) => eraser.finish(deployment),
   };
 }
 

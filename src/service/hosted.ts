@@ -125,6 +125,7 @@ export async function recordForDeployments(
     hurry: () => hosted.hurry(),
     reload: () => file.reload(),
     startOver: () => Promise.reject(new Error('only a service without deployments can be reset')),
+    whileClosed: (deployment, act) => hosted.journalOf(deployment!).whileClosed(act),
     abandon: (error) => shutdown.endAfter('lock lost', error), // the lock of each journal is separate
     close: () => {
       endRetaining();
@@ -144,7 +145,7 @@ async function markAsHosted(disk: Disk): Promise<void> {
 
 function openJournals(
   setup: Setup,
-  { folder, followingOf, forget, answerOf }: RecordedJournals,
+  { folder, followingOf, forget, answerOf, finishErase }: RecordedJournals,
   retainOf: (name: string) => Retain,
 ): DeploymentJournals {
   const { notices, limits, metrics, segmentBytes, keyMemory, commitDelayMs, lockFolder, locks } = setup;
@@ -153,6 +154,7 @@ function openJournals(
     lockFolder,
     locks,
     answerOf,
+    beforeOpening: finishErase,
     segmentBytes,
     retainOf,
     commitDelayMs,

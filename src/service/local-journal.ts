@@ -40,21 +40,30 @@ export class LocalJournal {
 
   /** See `Recording.startOver`. @throws Error */
   startOver(): Promise<void> {
-    this.#begun = this.#startOver();
-    return this.#begun;
+    return this.whileClosed(() => emptyJournal(this.#options.disk));
   }
 
-  /** Writes what is queued and closes the journal, after the last `startOver`. Never rejects. */
+  /** See `Recording.whileClosed`. @throws Error, or what `act` throws */
+  whileClosed<Result>(act: () => Promise<Result>): Promise<Result> {
+    const acting = this.#begun.then(() => this.#whileClosed(act));
+    this.#begun = acting.then(
+      () => {},
+      () => {}, // its error goes to the caller
+    );
+    return acting;
+  }
+
+  /** Writes what is queued and closes the journal, after the last `whileClosed`. Never rejects. */
   async close(): Promise<void> {
     this.#closing = true;
-    await this.#begun.catch(() => {}); // its error goes to the caller of `startOver`
+    await this.#begun;
     await this.current.close();
     await this.#opened?.catch(() => {}); // a recovery might still write; its error goes to the caller of `open`
   }
 
-  /** Reports of the meantime wait in the queue of the new journal, whose first file is made after the old files are removed. */
-  async #startOver(): Promise<void> {
-    const { disk, create, openWaitMs, onFailed } = this.#options;
+  /** Reports of the meantime wait in the queue of the new journal. */
+  async #whileClosed<Result>(act: () => Promise<Result>): Promise<Result> {
+    const { create, openWaitMs, onFailed } = this.#options;
     await this.#opened?.catch(() => {});
     const { nextSeq, trouble } = this.current;
     if (this.#closing || nextSeq === undefined) throw new Error(trouble ?? 'the service is stopping');
@@ -62,7 +71,7 @@ export class LocalJournal {
     this.current = create({ openWaitMs });
     await old.close();
     try {
-      await emptyJournal(disk);
+      return await act();
     } finally {
       await this.current.open().catch((error: Error) => {
         onFailed(error);

@@ -15,7 +15,7 @@ import { StartError } from './start-error.ts';
 /** Local mode: records into one journal, directly in the data folder. */
 export function recordLocally(
   { config, notices, limits, metrics, segmentBytes, keyMemory, commitDelayMs, openDisk, shutdown }: Setup,
-  { folder, followingOf, answerOf }: RecordedJournals,
+  { folder, followingOf, answerOf, finishErase }: RecordedJournals,
 ): Recording {
   const { disk } = folder;
   const onFailed = (error: Error) => shutdown.endAfter('disk failed', error);
@@ -47,7 +47,7 @@ export function recordLocally(
     open: () => {
       folder.lock?.open({ nextSeq: () => local.current.nextSeq, answer: answerOf(undefined) });
       const checked = checkNotHosted(disk, openDisk).then(() => (config.test ? checkForTests(disk) : undefined));
-      return local.open(checked);
+      return local.open(checked.then(() => finishErase(undefined)));
     },
     get trouble() {
       return local.current.trouble;
@@ -60,6 +60,7 @@ export function recordLocally(
     hurry: () => local.current.hurry(),
     reload: async () => {},
     startOver: () => local.startOver(),
+    whileClosed: (_, act) => local.whileClosed(act),
     abandon: (error) => local.current.abandon(error),
     close: () => local.close(),
   };

@@ -138,6 +138,11 @@ export class Peers {
     await this.#forwarding?.update();
   }
 
+  /** Ends the pipes of a journal, and begins new ones after `act`: they have nothing of it in memory then. @throws what `act` throws */
+  pausing<Result>(deployment: string | undefined, act: () => Promise<Result>): Promise<Result> {
+    return this.#forwarding?.pausing(deployment, act) ?? act();
+  }
+
   /** Reads the destinations again, and lets those that wait or are stopped try at once. Never rejects. */
   async reload(): Promise<void> {
     await this.#forwarding?.reload();

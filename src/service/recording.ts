@@ -45,6 +45,11 @@ export interface Recording extends Pick<AppParts, 'findRecorder' | 'findReadable
    * @throws Error if it could not be emptied, or the service is stopping
    */
   startOver(): Promise<void>;
+  /**
+   * Closes the open journal of a deployment, runs `act` on its folder, and opens it again. Reports of the meantime wait for that.
+   * @throws Error if it is not open, or what `act` throws
+   */
+  whileClosed<Result>(deployment: string | undefined, act: () => Promise<Result>): Promise<Result>;
   /** Stops recording because the lock of the data folder is lost. May be called again. */
   abandon(error: Error): void;
   /** Resolves after the last write to the folder. Never rejects. */

@@ -18,6 +18,8 @@ import type { ReadableJournals } from '../reading/journals.ts';
 import { readingRoutes } from '../reading/routes.ts';
 import { metricsText } from '../telemetry/metrics.ts';
 import type { TestMode } from '../test-mode/test-mode.ts';
+import { eraseRoute } from './erase-route.ts';
+import type { Eraser } from './eraser.ts';
 import type { DataFolder } from './folder.ts';
 import type { Peers } from './peers.ts';
 import { createFindReadable } from './readable.ts';
@@ -32,12 +34,13 @@ export interface RequestParts {
   readonly allAssets: AllAssets;
   readonly assets: AssetReadings;
   readonly peers: Peers;
+  readonly eraser: Eraser;
   readonly testMode: TestMode | undefined;
 }
 
 /** @param address of the listener */
 export function createAppFor(address: string, setup: Setup, parts: RequestParts): App {
-  const { folder, recording, space, journals, allAssets, assets, peers, testMode } = parts;
+  const { folder, recording, space, journals, allAssets, assets, peers, eraser, testMode } = parts;
   const { hub, acks } = peers;
   const { config, notices, activity, refusals, limits, metrics, keyMemory, shutdown, refusedFiles } = setup;
   const { pathPrefix, allowedHost: allowedHosts } = config;
@@ -84,7 +87,7 @@ export function createAppFor(address: string, setup: Setup, parts: RequestParts)
       ...pageRoutes({ version, pathPrefix, tokenHeader, limits }),
       ...readingRoutes({ journals, assets, refusals, sourcesOf, sourceFilter, limits, metrics }),
       ...hub.routes(),
-      ...(config.deployments === '' ? [] : [readyOne]),
+      ...(config.deployments === '' ? [] : [readyOne, eraseRoute(eraser, limits)]),
     ],
     findReadable: createFindReadable(config, address, recording.findReadable),
     readiness: testMode === undefined ? readiness : () => testMode.named(readiness()),

@@ -134,6 +134,7 @@ const excuses: readonly Excuse[] = [
       'run assetlog verify',
       'run assetlog repair, then',
       'erase fewer at a time',
+      'a restart of the service erases the rest',
       'give it a name of its own',
       'continue with SIGHUP',
       'is a hook with "on"',
@@ -190,7 +191,13 @@ const excuses: readonly Excuse[] = [
   },
   {
     reason: 'the answer of a service to a command, which prints it with what to do',
-    paths: ['service/door.ts', 'journal/lock/protocol.ts', 'forward/pipe/retry.ts', 'assets/journal-assets.ts'],
+    paths: [
+      'service/door.ts',
+      'journal/lock/protocol.ts',
+      'forward/pipe/retry.ts',
+      'assets/journal-assets.ts',
+      'deployments/',
+    ],
     texts: [
       'this service keeps no state of assets',
       'another retry is under way',

@@ -13,7 +13,7 @@ export interface Deployments {
   readonly file: string;
   /** The options for a service that uses the file. */
   readonly args: readonly string[];
-  /** A token with the rights to report and to read. */
+  /** A token with all rights. */
   tokenOf(name: string): string;
   /** The header line with the token: `Service-Cloud-Api-Token: asl_…`. */
   headerOf(name: string): string;
@@ -25,7 +25,7 @@ export function writeDeployments(t: Scope, names: readonly string[]): Deployment
   const tokens = new Map(names.map((name) => [name, newToken()]));
   const deployments = [...tokens].map(([name, { digest }]) => ({
     name,
-    tokens: [{ name: `ci of ${name}`, sha256: digest, may: ['report', 'read', 'forward'] }],
+    tokens: [{ name: `ci of ${name}`, sha256: digest, may: ['report', 'read', 'forward', 'erase'] }],
   }));
   writeFileSync(file, JSON.stringify({ deployments }), { mode: 0o600 });
   const tokenOf = (name: string) => tokens.get(name)?.token ?? assert.fail(`there is no deployment ${name}`);

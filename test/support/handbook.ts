@@ -30,6 +30,7 @@ export type PageName =
   | 'operate'
   | 'upgrade'
   | 'size'
+  | 'erase'
   | 'repair'
   | 'watch'
   | 'secure'

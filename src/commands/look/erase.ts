@@ -4,7 +4,7 @@ import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
 import { option, switchOption, type ValuesOf } from '../../config/options.ts';
 import { shownKey } from '../../event/asset-key.ts';
-import type { Filter } from '../../event/search.ts';
+import { type Filter, queryOf } from '../../event/search.ts';
 import { readNames } from '../../forward/folder.ts';
 import { type Disk, openDisk } from '../../journal/disk.ts';
 import { readOrder } from '../../journal/erase/order.ts';
@@ -13,11 +13,13 @@ import type { Line } from '../../journal/look/reading.ts';
 import { DamagedError } from '../../journal/open/recovery.ts';
 import { pollProgress } from '../../journal/progress.ts';
 import { contentsOf } from '../../journal/segments.ts';
+import type { Erased } from '../../service/eraser.ts';
 import { erase } from '../../service/erasing.ts';
 import { createNotices } from '../../telemetry/log.ts';
 import { numbered } from '../../telemetry/printable.ts';
 import { defineCommand, NotDoneError, type Output, refuse } from '../cli/command.ts';
-import { folderOperand, folderOption, withLock, withOneJournal } from '../cli/data-folder.ts';
+import { folderOperand, folderOption, withOneJournal } from '../cli/data-folder.ts';
+import { throughService } from '../cli/door.ts';
 import { withSourceName } from './local.ts';
 import { boundsOf, rangeOptions, readId, searchFilter, searchOptions } from './options.ts';
 
@@ -78,7 +80,13 @@ async function eraseEvents(values: EraseValues, output: Output): Promise<ExitCod
       output.complain('no event that is not erased matches');
       return exitCodes.unexpected;
     }
-    if (yes) await eraseAlone(disk, selection, all);
+    const erased = yes ? await eraseIn(disk, filters, selection, all) : { events: count };
+    if (erased.unfinished !== undefined) {
+      output.complain(
+        `events are erased in some files only: ${erased.unfinished}; restart the service, which finishes it`,
+      );
+      return exitCodes.diskFailed;
+    }
     const what = `${numbered(count, 'event')} ${count === 1 ? 'is' : 'are'}`;
     output.print(yes ? `${what} erased:` : `${what} to be erased; nothing was changed, add --yes to do it:`);
     output.print([...selection.first.map(rowOf), ...more(count - selection.first.length)].join('\n'));
@@ -96,10 +104,20 @@ async function selectIn(disk: Disk, filters: readonly Filter[], all: boolean): P
   });
 }
 
-async function eraseAlone(disk: Disk, { seqs }: Selection, all: boolean): Promise<void> {
+/** @param filters with which a service finds the events again */
+async function eraseIn(disk: Disk, filters: readonly Filter[], { seqs }: Selection, all: boolean): Promise<Erased> {
+  const queries = filters.map(({ afterSeq, ...filter }) => {
+    const query = { ...queryOf(filter), ...(afterSeq !== undefined && { after_seq: afterSeq }), all };
+    return new URLSearchParams(
+      Object.entries(query).map(([name, value]): [string, string] => [name, String(value)]),
+    ).toString();
+  });
   const notices = createNotices('error', false, () => {});
   const parts = { disk, openDisk, notices, limits, checkHeld: () => {} };
-  await withLock(disk, () => erase(parts, { time: new Date().toISOString(), all, seqs }));
+  return throughService(disk, { do: 'erase', queries }, async () => {
+    await erase(parts, { time: new Date().toISOString(), all, seqs });
+    return { events: seqs.size };
+  });
 }
 
 function rowOf({ event: { seq, id, time, asset_key } }: Line): string {

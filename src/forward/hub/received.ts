@@ -22,7 +22,16 @@ import type { RouteDescription } from '../../http/router.ts';
 import { checkLine, crcBefore, type LineCheck } from '../../journal/line/chain.ts';
 import { metadataStart, readWritten, type WrittenLine } from '../../journal/line/members.ts';
 import type { ChainPosition } from '../../journal/line/record.ts';
-import { BY, BY_MEMBER, ERASED, ERASED_MEMBER, ORIGIN, ORIGIN_MEMBER, originIn, slotMember } from '../../journal/line/slot.ts';
+import {
+  BY,
+  BY_MEMBER,
+  ERASED,
+  ERASED_MEMBER,
+  ORIGIN,
+  ORIGIN_MEMBER,
+  originIn,
+  slotMember,
+} from '../../journal/line/slot.ts';
 import { ID_FORM } from '../../journal/line/uuid.ts';
 import type { SeqRange } from '../position.ts';
 import { type Era, isId } from '../source.ts';

@@ -113,7 +113,7 @@ test('a token is printed with its name, its rights and its end, unless these are
     const { sha256: _, ...printed } = JSON.parse(stdout.split('\n')[1] ?? '');
     assert.deepEqual(printed, entry);
   }
-  const noRights = 'is not a list of rights; use report, read, forward or report,read,forward';
+  const noRights = 'is not a list of rights; use report, read, forward, erase or report,read,forward,erase';
   const noDay = 'is not a day that exists, such as 2027-01-31 (until its end in UTC), or ';
   for (const [option, values, problem] of [
     ['--may', ['write', 'report read', 'read,', 'read,read'], noRights],

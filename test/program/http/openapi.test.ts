@@ -112,7 +112,7 @@ interface Started {
 
 async function start(t: Scope, { mode, tokens }: Mode, short: Partial<Limits> = {}): Promise<Started> {
   const file = join(newFolder(t), 'deployments.json');
-  rewrite(file, entryOf('prod', TOKEN, { may: ['report', 'read', 'forward'] }));
+  rewrite(file, entryOf('prod', TOKEN, { may: ['report', 'read', 'forward', 'erase'] }));
   const args = mode === 'hosted' ? ['--deployments', file] : [];
   const { data, port, notices } = await serve(t, { args, limits: short, logLevel: 'debug' });
   const fill = (path: string) => path.replace('{deployment_name}', 'prod').replace('{asset_key}', 'orders');
@@ -189,7 +189,7 @@ for (const mode of modes) {
     const below = [
       ...reports,
       ...READINGS,
-      ...(mode.base === '' ? [] : ['/readyz']),
+      ...(mode.base === '' ? [] : ['/readyz', '/erase']),
       '/forward/{source}',
       '/forward/{source}/{first_seq}',
     ];
@@ -368,7 +368,7 @@ for (const mode of modes) {
     };
     for (const { path, method, operation } of operationsOf(document)) {
       const tokenless = operation.security === undefined && mode.mode === 'hosted';
-      const isOneReport = method === 'POST' && !path.includes(batchPath);
+      const isOneReport = method === 'POST' && !path.includes(batchPath) && !path.endsWith('/erase');
       const elsewhere = [...(tokenless ? ['401', '429'] : []), ...(isOneReport ? [] : ['422'])];
       const also = path.endsWith('/events') ? ['410'] : method === 'PUT' ? ['409'] : []; // see below, and test/forward/hub/hub.test.ts
       const expected = Object.keys(provoked).filter((status) => !elsewhere.includes(status));
