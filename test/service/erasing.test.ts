@@ -14,6 +14,7 @@ import { type Disk, openDisk } from '../../src/journal/disk.ts';
 import type { EraseParts } from '../../src/journal/erase/erase.ts';
 import { type EraseOrder, readAnew, SeqSet } from '../../src/journal/erase/order.ts';
 import { KeyMemory } from '../../src/journal/keys/memory.ts';
+import { backUp, OtherJournalError } from '../../src/journal/look/backup.ts';
 import { planRepair, sideName } from '../../src/journal/look/repair.ts';
 import { AT_REST } from '../../src/journal/progress.ts';
 import { contentsOf, segmentName } from '../../src/journal/segments.ts';
@@ -221,4 +222,30 @@ test('copies of damaged segments keep their good lines, and nothing that cannot 
   const before = readFileSync(copy);
   await erase(partsOf(disk), ORDER);
   assert.deepEqual(readFileSync(copy), before, 'once is enough');
+});
+
+test('the next backup forgets what was erased, also if it is interrupted at any call', async () => {
+  const source = new SimulatedDisk();
+  await build(source);
+  source.drop(`${segmentName(1)}.torn`);
+  const backed = new SimulatedDisk();
+  const to = (target: SimulatedDisk) => backUp({ source, target, progress: AT_REST, limits });
+  assert.equal((await to(backed)).events, COUNT);
+  await erase(partsOf(source), ORDER);
+  assert.ok(filesWith(backed, ERASED).length > 3);
+  for (const trial of eachCall('power', undefined, 3)) {
+    const target = backed.afterCrash();
+    await trial.run(target, () => to(target));
+    for (const left of [target.afterCrash(), target.afterPowerCut({ entries: 'half', share: 0, behind: 'nothing' })]) {
+      await checkLines(left, 'some', trial.when);
+      assert.equal((await to(left)).events, 0, trial.when);
+      assert.deepEqual(filesWith(left, ERASED), [], trial.when);
+      await checkLines(left, 'all', trial.when);
+      left.calls.length = 0;
+      await to(left);
+      assert.equal(left.calls.filter((call) => call.startsWith('rename events-')).length, 0, 'once is enough');
+    }
+  }
+  source.drop('erased.json');
+  await assert.rejects(() => to(backed), OtherJournalError);
 });

@@ -6,7 +6,8 @@
  * durable, synced, and only then renamed. So a file with its name is whole, and after an interruption at any step the next run
  * copies what is missing.
  *
- * A copy is known to be of a file by its last line, whose crc depends on all lines before it.
+ * A copy is known to be of a file by its last line, whose crc depends on all lines before it. An erase writes files anew, and notes
+ * which: of these the same event is enough, and they are copied again as a whole, so that the backup forgets what was erased.
  *
  * The newest file is empty after a rotation. It is copied only if the backup lacks the event before it, since retention may remove
  * it before the next run: then it would be an empty file before others in the copy, which no crash explains. Such a file of an
@@ -21,7 +22,9 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Limits } from '../../config/limits.ts';
 import type { Disk, ReadableDisk } from '../disk.ts';
+import { readAnew } from '../erase/order.ts';
 import { counted, readBytes, writeFile } from '../file-io.ts';
+import { markOf } from '../line/members.ts';
 import { type LastStop, readLastStop } from '../open/clean-stop.ts';
 import {
   DamagedError,
@@ -34,6 +37,7 @@ import {
 import { lastLine, type Scan, scanSegment } from '../open/scan.ts';
 import { askDurable, type Progress } from '../progress.ts';
 import { type Contents, contentsOf, goneBetween, goneName, type SegmentName, STATE_FILE } from '../segments.ts';
+import { seekLine } from './seek.ts';
 import type { OnProgress } from './verify.ts';
 
 export interface BackupOptions {
@@ -74,7 +78,7 @@ export function backUp(options: BackupOptions): Promise<Backup> {
 /** A service started while the files of a stopped one were copied: it may take back lines that it has not synced. */
 class StartedError extends Error {}
 
-/** The end of a file of the backup, and the seq after it. */
+/** The end of a file of the backup, 0 if it is to be copied again as a whole, and the seq after it. */
 interface CopyEnd {
   readonly bytes: number;
   readonly nextSeq: number;
@@ -87,6 +91,8 @@ class BackupRun {
   /** The source when its writer had said how far it is durable. */
   #contents: Contents = contentsOf([]);
   #lastStop: LastStop;
+  /** See `readAnew`. */
+  #anew: ReadonlySet<number> = new Set();
   /** The lines before this seq are durable; infinite if no process writes. */
   #endSeq = Number.POSITIVE_INFINITY;
   /** The file with the line before that seq; undefined if its writer does not answer. */
@@ -135,6 +141,7 @@ class BackupRun {
     const names = await this.#source.list();
     this.#contents = contentsOf(names);
     this.#lastStop = await readLastStop(this.#source, names);
+    this.#anew = await readAnew(this.#source);
     this.#endSeq = said.kind === 'before' ? said.seq : Number.POSITIVE_INFINITY;
     const due = this.#contents.segments.filter(({ firstSeq }) => firstSeq <= this.#endSeq);
     const isComplete = said.kind !== 'unanswered';
@@ -208,13 +215,22 @@ class BackupRun {
     if (bytes === 0) return { bytes, nextSeq: firstSeq };
     const found = await lastLine(this.#target, name, bytes, this.#options.limits);
     if (found === undefined) throw this.#otherJournal(`${name} in it does not end with a line`);
-    if (isOurs && !(await isPrefix(found.line, bytes, this.#source, name))) {
+    const isOld = isOurs && !(await isPrefix(found.line, bytes, this.#source, name));
+    if (isOld && !(this.#anew.has(firstSeq) && (await this.#hasEvent(name, found)))) {
       const scan = await scanSegment(this.#source.read(name), firstSeq, this.#options.limits);
       const damage = this.#damage(segment, scan);
       if (damage !== undefined) throw new DamagedError(this.#source.folder, damage);
       throw this.#otherJournal(`${name} differs from that in ${this.#source.folder}`);
     }
-    return { bytes, nextSeq: found.seq + 1 };
+    return { bytes: isOld ? 0 : bytes, nextSeq: found.seq + 1 };
+  }
+
+  /** Whether a file of the source has the event of a line, whatever it says. */
+  async #hasEvent(name: string, { seq, line }: { readonly seq: number; readonly line: Buffer }): Promise<boolean> {
+    const { limits } = this.#options;
+    const found = await seekLine(this.#source, name, await this.#source.size(name), seq, limits);
+    const own = found && (await lastLine(this.#source, name, found.bytes, limits));
+    return own?.seq === seq && markOf(own.line, 0, own.line.length, seq).id === markOf(line, 0, line.length, seq).id;
   }
 
   async #copySegments(segments: readonly SegmentName[]): Promise<void> {
@@ -236,7 +252,7 @@ class BackupRun {
     const held = this.#held.get(name);
     const { bytes: heldBytes, nextSeq: heldSeq } = held ?? { bytes: 0, nextSeq: firstSeq };
     this.#nextSeq = heldSeq;
-    const isWhole = isLast && hasWriter ? heldSeq >= this.#endSeq : heldBytes === size;
+    const isWhole = isLast && hasWriter && heldBytes > 0 ? heldSeq >= this.#endSeq : heldBytes === size;
     if (held !== undefined && isWhole) return;
     const partial = `${name}${PARTIAL}`;
     await this.#target.copyFrom(this.#source, name, partial);
@@ -324,10 +340,10 @@ class BackupRun {
 /** End of the name of a file while it is copied. A start, `verify` and `events` ignore it. */
 const PARTIAL = '.partial';
 /**
- * That it is forwarded, to which destinations, and its id: in the order of their names the id is after the destinations. A dead
+ * That it is forwarded, to which destinations, its id, and what an erase wrote anew: in the order of their names the id is after the destinations. A dead
  * letter that is being written can be torn in its copy: readers pass it.
  */
-const FORWARDED = /^(\.forwarded-.*|\.journal-(?:id|begin)|dead-.*\.jsonl)$/;
+const FORWARDED = /^(\.forwarded-.*|\.journal-(?:id|begin)|dead-.*\.jsonl|erased\.json)$/;
 /** How far a hub has the journals that are forwarded to it, and the state of assets: each as of a seq of the journal. */
 const COUNTING: ReadonlySet<string> = new Set(['forward-sources.json', STATE_FILE]);
 const NEWLINE = Buffer.from('\n');

@@ -5,6 +5,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { newToken } from '../../../src/deployments/tokens.ts';
+import { openDisk } from '../../../src/journal/disk.ts';
+import { SeqSet, writeOrder } from '../../../src/journal/erase/order.ts';
 import { runHere } from '../../support/command-output.ts';
 import { entryOf, rewrite, writeDeployments } from '../../support/deployments.ts';
 import { eventsIn, freePort, newFolder, type Running, startService } from '../../support/program.ts';
@@ -163,4 +165,29 @@ test('a token that may erase does so over HTTP, and no other one does', async (t
   assert.deepEqual(saidIn(data), [1]);
   const local = await startService(t);
   assert.equal((await fetch(`${local.url}/erase?key=a`, { method: 'POST' })).status, 404);
+});
+
+test('a start finishes what an interrupted erase has begun, also that of a deployment', async (t) => {
+  const { args, tokenOf } = writeDeployments(t, ['prod']);
+  const sent = { headers: { 'Service-Cloud-Api-Token': tokenOf('prod') } };
+  for (const [more, path, folder] of [
+    [[], '', ''],
+    [args, '/prod', 'prod'],
+  ] as const) {
+    const service = await startService(t, { args: more });
+    const at = { url: `${service.url}${path}` };
+    for (let n = 1; n <= 3; n += 1) await record(at, 'materialization/a', { ...said(n), ...sent });
+    await service.kill();
+    const data = join(service.data, folder);
+    const order = { time: new Date().toISOString(), all: false, seqs: SeqSet.of([2]) };
+    await writeOrder(openDisk(data), order);
+    const again = await startService(t, { data: service.data, args: more });
+    await record({ url: `${again.url}${path}` }, 'observation/b', sent);
+    assert.deepEqual(saidIn(data), [1, 3]);
+    assert.match(again.stderr(), /an erase that was interrupted is finished/);
+    assert.deepEqual(
+      eventsIn(data).map(({ seq }) => seq),
+      [1, 2, 3, 4],
+    );
+  }
 });
