@@ -55,7 +55,7 @@ export const ORDER_FILE = '.erase';
 
 /** @returns undefined if nothing is being erased. @throws the error of a system call */
 export async function readOrder(disk: ReadableDisk): Promise<EraseOrder | undefined> {
-  const bytes = await readSmall(disk, ORDER_FILE, Number.POSITIVE_INFINITY);
+  const bytes = await readSmall(disk, ORDER_FILE, BYTES_MAX);
   const text = bytes && unsealedFile(bytes); // it was written to another name, so it is whole
   if (text === undefined) return undefined;
   const { seqs, ...erasure } = JSON.parse(text);
@@ -79,7 +79,7 @@ export const ANEW_FILE = 'erased.json';
 
 /** @returns the first seqs of the segments that were ever written anew by an erase. @throws the error of a system call */
 export async function readAnew(disk: ReadableDisk): Promise<ReadonlySet<number>> {
-  const bytes = await readSmall(disk, ANEW_FILE, Number.POSITIVE_INFINITY);
+  const bytes = await readSmall(disk, ANEW_FILE, BYTES_MAX);
   const text = bytes && unsealedFile(bytes);
   return new Set(text === undefined ? [] : JSON.parse(text).segments);
 }
@@ -90,3 +90,6 @@ export async function addAnew(disk: Disk, firstSeqs: readonly number[], there: r
   const segments = there.filter((firstSeq) => all.has(firstSeq));
   await replaceDurably(disk, ANEW_FILE, [sealedFile(`{"segments":${JSON.stringify(segments)}`)]);
 }
+
+/** More than either file has: the ranges of `eraseEventsMax` events take up to 36 bytes each. */
+const BYTES_MAX = 64 * 1024 * 1024;
