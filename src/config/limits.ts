@@ -179,6 +179,8 @@ export const limits = {
   idempotencyKeysMax: 1_000_000,
   /** Events that are erased at a time: their seqs are in memory. */
   eraseEventsMax: 1_000_000,
+  /** Segments that a service writes anew while its journal is closed: reports wait for `openWaitMs`. */
+  eraseSegmentsMax: 4,
   /** Ids that a command gives at a time. */
   eraseIdsMax: 1_000,
   /** Bytes of closed files without a sidecar that a start reads for idempotency keys. */

@@ -6,7 +6,7 @@ import type { EraseParts } from '../journal/erase/erase.ts';
 import { select } from '../journal/erase/select.ts';
 import type { ReadableJournals } from '../reading/journals.ts';
 import { Mutex } from '../waiting/mutex.ts';
-import { erase, finishEraseAtStart } from './erasing.ts';
+import { erasePart, finishEraseAtStart } from './erasing.ts';
 import type { DataFolder } from './folder.ts';
 import type { Peers } from './peers.ts';
 import type { Setup } from './setup.ts';
@@ -60,12 +60,21 @@ export class Eraser {
       const events = seqs.size;
       if (events === 0) return { events };
       const order = { time: new Date().toISOString(), all, seqs };
+      const done = new Set<number>();
       let unfinished: string | undefined;
-      const act = () =>
-        erase(parts, order).catch((error: Error) => {
-          unfinished = describe(error);
+      const note = (error: Error) => {
+        unfinished = describe(error);
+        return true;
+      };
+      const act = () => erasePart(parts, order, done).catch(note);
+      const part = () =>
+        later.recording!.whileClosed(deployment, act).catch((error: Error) => {
+          if (done.size === 0) throw error;
+          return note(error);
         });
-      await this.#peers.pausing(deployment, () => later.recording!.whileClosed(deployment, act));
+      await this.#peers.pausing(deployment, async () => {
+        for (let isAll = false; !isAll; isAll = await part());
+      });
       journal.tail = undefined; // it has lines in memory
       if (unfinished === undefined) notices.info('events were erased', { events });
       else

@@ -16,6 +16,18 @@ export async function erase(parts: EraseParts, order: EraseOrder): Promise<void>
   await carryOut(parts, order);
 }
 
+/**
+ * Like `erase`, in parts: a journal that is open between two of them keeps its reports waiting for a short time only.
+ * @param done empty at the first part, and the same set at the others
+ * @returns whether it was the last part
+ */
+export async function erasePart(parts: EraseParts, order: EraseOrder, done: Set<number>): Promise<boolean> {
+  if (done.size > 0) return carryOut(parts, order, done);
+  await finishErase(parts);
+  await writeOrder(parts.disk, order);
+  return carryOut(parts, order, done);
+}
+
 /** Finishes what was interrupted, before the journal is opened. @throws as `erase` */
 export async function finishErase(parts: EraseParts): Promise<void> {
   const order = await readOrder(parts.disk);
@@ -35,10 +47,12 @@ export async function finishEraseAtStart(parts: EraseParts): Promise<void> {
 }
 
 /** The state after the segments: it names a line of one by its crc. */
-async function carryOut(parts: EraseParts, order: EraseOrder): Promise<void> {
+async function carryOut(parts: EraseParts, order: EraseOrder, done?: Set<number>): Promise<boolean> {
   const { disk, limits } = parts;
-  await eraseInJournal(parts, order);
-  await eraseInState(disk, order, limits);
+  const isAll = await eraseInJournal(parts, order, done);
+  await eraseInState(disk, { ...order, all: order.all && isAll }, limits); // names are looked for once
+  if (!isAll) return false;
   await eraseInForwarding(disk, order, limits);
   await removeOrder(disk);
+  return true;
 }

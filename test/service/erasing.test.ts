@@ -18,7 +18,7 @@ import { backUp, OtherJournalError } from '../../src/journal/look/backup.ts';
 import { planRepair, sideName } from '../../src/journal/look/repair.ts';
 import { AT_REST } from '../../src/journal/progress.ts';
 import { contentsOf, segmentName } from '../../src/journal/segments.ts';
-import { erase, finishErase } from '../../src/service/erasing.ts';
+import { erase, erasePart, finishErase } from '../../src/service/erasing.ts';
 import { openJournal } from '../support/journal.ts';
 import { openKept } from '../support/kept-assets.ts';
 import type { PlainEvent } from '../support/plain-event.ts';
@@ -248,4 +248,32 @@ test('the next backup forgets what was erased, also if it is interrupted at any 
   }
   source.drop('erased.json');
   await assert.rejects(() => to(backed), OtherJournalError);
+});
+
+test('in parts the journal is opened in between, with its state, and a crash in between is finished', async () => {
+  const disk = new SimulatedDisk();
+  await build(disk);
+  const parts = { ...partsOf(disk), limits: { ...limits, eraseSegmentsMax: 1 } };
+  const done = new Set<number>();
+  const left: number[] = [];
+  for (let isAll = false; !isAll; ) {
+    isAll = await erasePart(parts, ORDER, done);
+    left.push(filesWith(disk, ERASED).length);
+    const crashed = disk.afterCrash();
+    await finishErase(partsOf(crashed));
+    assert.deepEqual(filesWith(crashed, ERASED), []);
+    const kept = await openKept(disk, { journal: { segmentBytes: 1_500 } });
+    assert.equal(await kept.report([{ type: 'AssetObservation', assetKey: ['other'] }]), undefined);
+    const { assets, sinceSeq } = await kept.state();
+    assert.deepEqual([assets.length, sinceSeq], [4, 1]);
+    await kept.journal.close();
+    assert.deepEqual(
+      kept.log.filter((line) => line.includes('made again')),
+      [],
+    );
+  }
+  assert.equal(left.length, 3);
+  assert.ok(left[0]! > left[1]! && left[1]! > 0 && left[2] === 0, `${left}`);
+  const { erasedLines, goodLines } = await verify(disk);
+  assert.deepEqual([erasedLines, goodLines], [ERASED.length, COUNT + left.length]);
 });

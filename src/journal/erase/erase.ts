@@ -27,9 +27,12 @@ export interface EraseParts {
 
 /**
  * Erases in the segments, and in the copies of damage that starts and repairs have kept.
+ * @param done the first seqs of segments that were written anew before, to which those of this call are added; if it is given, they are
+ *   at most `limits.eraseSegmentsMax`
+ * @returns whether these are all
  * @throws DamagedError, or the error of a system call; it may be called again
  */
-export async function eraseInJournal(parts: EraseParts, order: EraseOrder): Promise<void> {
+export async function eraseInJournal(parts: EraseParts, order: EraseOrder, done?: Set<number>): Promise<boolean> {
   const { disk, limits } = parts;
   await removeRests(disk);
   await closeNewest(parts, order);
@@ -41,12 +44,16 @@ export async function eraseInJournal(parts: EraseParts, order: EraseOrder): Prom
   // Before the first of them: a backup that copies one twice loses nothing.
   const seqsOf = (some: readonly SegmentName[]) => some.map(({ firstSeq }) => firstSeq);
   await addAnew(disk, seqsOf(touched.map(([segment]) => segment)), seqsOf(segments));
-  for (const [segment, endSeq] of touched) {
+  const left = touched.filter(([{ firstSeq }]) => done?.has(firstSeq) !== true);
+  for (const [segment, endSeq] of left.slice(0, done && limits.eraseSegmentsMax)) {
     parts.checkHeld();
+    done?.add(segment.firstSeq);
     await eraseInFile(disk, segment.name, segment.firstSeq, order, limits, 'refused');
     await renewSidecar(disk, segment, endSeq, limits);
   }
+  if (done !== undefined && left.length > limits.eraseSegmentsMax) return false;
   for (const name of (await disk.list()).filter((name) => DAMAGED.test(name))) await eraseInDamaged(parts, name, order);
+  return true;
 }
 
 /** Begins the next segment, if the newest one has an event that is to be erased. */
