@@ -41,6 +41,7 @@ const CALLS: Readonly<Record<string, readonly string[][]>> = {
   assets: [[]],
   sources: [[], ['forget', SOURCE]],
   backup: [['--to', 'TO']],
+  erase: [['--id', SOURCE]],
   verify: [[]],
   repair: [[], ['--yes']],
   forward: [
@@ -53,7 +54,7 @@ const CALLS: Readonly<Record<string, readonly string[][]>> = {
   ],
 };
 /** Commands that change nothing if any file is a link. */
-const REFUSING: readonly string[] = ['backup', 'verify', 'repair'];
+const REFUSING: readonly string[] = ['backup', 'verify', 'repair', 'erase'];
 const REFUSED = /is a link; move the file that it names back here/;
 
 /** Writes a journal that is forwarded, and that accepts events of other journals. */

@@ -12,7 +12,7 @@ import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { version } from '../../src/config/names.ts';
-import { type PageName, page } from '../support/handbook.ts';
+import { linkedFrom, page } from '../support/handbook.ts';
 import { startPostgres, withoutPostgres } from '../support/postgres.ts';
 import { newFolder, outerEnvironment, program, type Running, root, startService } from '../support/program.ts';
 import { record } from '../support/report.ts';
@@ -24,12 +24,6 @@ const python = process.env['ASSETLOG_TEST_PYTHON'] ?? 'python3';
 const front = readFileSync(join(root, 'README.md'), 'utf8');
 /** Of the front page while the handbook has none. */
 const recipes = `${page('test-recipes')}${front}`;
-
-/** @returns the text of a file that a page links. @throws AssertionError if it does not */
-function linkedFrom(name: string, by: PageName = 'test-recipes'): string {
-  assert.ok(page(by).includes(`](${name})`), name);
-  return readFileSync(join(root, 'bin/handbook', name), 'utf8');
-}
 
 /** @returns the code blocks of a page in one language */
 function blocksOf(page: string | undefined, language: string): string[] {
@@ -197,7 +191,7 @@ const withoutGo = missing('Go is not installed', 'go', ['version']);
 test('the test in Go counts the attempts of a client', { skip: withoutGo }, async (t) => {
   const { url } = await startService(t, { args: ['--test'] });
   const folder = newFolder(t);
-  const example = linkedFrom('orders_test.go');
+  const example = linkedFrom('orders_test.go', 'test-recipes');
   const client = (attempts: number) => `package orders
 
 import (
@@ -283,7 +277,7 @@ test('the test in Java counts the attempts of a client', {
 }, async (t) => {
   const service = await startService(t, { args: ['--test'] });
   const folder = newFolder(t);
-  const example = linkedFrom('OrdersTest.java');
+  const example = linkedFrom('OrdersTest.java', 'test-recipes');
   for (const [name, text] of Object.entries({ ...JAVA, 'OrdersTest.java': example })) {
     mkdirSync(dirname(join(folder, name)), { recursive: true });
     writeFileSync(join(folder, name), text);

@@ -17,7 +17,7 @@ import {
 } from '../support/clickhouse.ts';
 import { runHere } from '../support/command-output.ts';
 import { deadLettersIn, forwardFile, forwardStatus, sourceIn, stopsForwarding } from '../support/forwarded.ts';
-import { page } from '../support/handbook.ts';
+import { linkedFrom } from '../support/handbook.ts';
 import { rounds } from '../support/long.ts';
 import type { PlainEvent } from '../support/plain-event.ts';
 import { newFolder, type Running, startService } from '../support/program.ts';
@@ -116,7 +116,7 @@ test('an event becomes a row, a bad event becomes a dead letter, and the queries
     [5, 6].map((seq) => ['refused', seq, 'answers 500: DECIMAL_OVERFLOW (code 407) at event_time']),
   );
 
-  const queries = [...page('clickhouse').matchAll(/^```sql\n(.*?)^```$/gms)].map(([, query = '']) => query);
+  const queries = linkedFrom('clickhouse.sql', 'clickhouse').trim().split(/;\n*/).slice(0, -1);
   const answers = [];
   const today = new Date(Date.parse(`${expected[0]?.['time']}`)).toISOString().slice(0, 10);
   const tomorrow = new Date(Date.parse(today) + 86_400_000).toISOString().slice(0, 10);

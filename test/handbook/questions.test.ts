@@ -11,6 +11,7 @@ import { root } from '../support/program.ts';
 const questions: readonly (readonly [question: string, page: PageName])[] = [
   ['alert to Slack', 'alarms'],
   ['silent device', 'fleet'],
+  ['delete personal data', 'erase'],
   ['back-dated reports', 'alarms'],
   ['export CSV', 'read'],
   ['rate limit', 'secure'],

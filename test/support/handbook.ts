@@ -66,3 +66,9 @@ export const systemdUnits: readonly string[] = [
   readFileSync(join(root, FOLDER, 'assetlog.service'), 'utf8'),
   ...[...page('install').matchAll(/^```ini\n(.*?)^```$/gms)].map(([, unit = '']) => unit),
 ];
+
+/** @returns the text of a file beside the pages. @throws Error if the page does not link it */
+export function linkedFrom(name: string, by: PageName): string {
+  if (!page(by).includes(`](${name})`)) throw new Error(`${pathOf(by)} does not link ${name}`);
+  return readFileSync(join(root, FOLDER, name), 'utf8');
+}

@@ -7,7 +7,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
-import { page } from './handbook.ts';
+import { linkedFrom, page } from './handbook.ts';
 import { freePort, newFolder, type Scope } from './program.ts';
 import { missing } from './tools.ts';
 
@@ -16,7 +16,7 @@ const READY_MS = 60_000;
 const STOP_MS = 3_000;
 
 const install = page('install');
-export const recommended = /^```nginx\n(.*?)^```$/ms.exec(install)?.[1] ?? '';
+export const recommended = linkedFrom('nginx.conf', 'install');
 /** The options for `assetlog serve` behind it. */
 export const recommendedArgs = /`assetlog serve (--allowed-host [^`]*)`/.exec(install)?.[1]?.split(' ') ?? [];
 /** More options for hosted mode. */

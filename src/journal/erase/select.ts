@@ -32,7 +32,7 @@ export class NotSelectedError extends Error {
 /**
  * @param filters an event is selected if it matches any of them, and is not erased yet
  * @param all see `Erasure.all`
- * @throws NotSelectedError, DamagedError, or the error of a system call
+ * @throws NotSelectedError, DamagedError, LinkError, or the error of a system call
  */
 export async function select(
   disk: ReadableDisk,
@@ -41,6 +41,7 @@ export async function select(
   all: boolean,
   limits: Limits,
 ): Promise<Selection> {
+  await disk.list(true); // the events behind a link would look lost, and their texts would stay
   const seqs: number[] = [];
   const first = new Map<number, Line>();
   for (const filter of filters) {
