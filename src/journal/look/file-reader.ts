@@ -27,8 +27,9 @@ export class FileReader {
   #goodLines = 0;
   #chain: ChainPosition;
   #firstId: string | undefined;
-  /** The `passedSeq` of the line filter when the last read began. */
+  /** The `passedSeq` of the line filter when the last read began; when it ended, if no line of it can be taken back. */
   #passedBefore = 0;
+  #isDurable = false;
   /** Where the next line begins, and its number; the number of bytes that were read. */
   #byte = 0;
   #line = 1;
@@ -144,7 +145,7 @@ export class FileReader {
         if (this.#isHeldBack || this.#chain.seq >= this.#durableSeq) break; // no call that only finds the end of the file
       }
       if (!this.#isOther) {
-        this.#passedBefore = passedSeq;
+        this.#passedBefore = this.#isDurable ? this.#lineFilter.passedSeq : passedSeq;
         this.#readBytes = lines.position;
         return lines;
       }
@@ -157,9 +158,9 @@ export class FileReader {
     this.#durableSeq = nextSeq;
     this.#hasRead = true;
     this.#isHeldBack = this.#isTorn = false;
-    this.#passedBefore = this.#lineFilter.passedSeq;
     const lines = this.#cutOn();
     lines.push(bytes);
+    this.#passedBefore = this.#lineFilter.passedSeq;
     this.#readBytes = lines.position;
     return this.#takeMatches();
   }
@@ -269,12 +270,14 @@ export class FileReader {
   /** @returns how many bytes of the file may be read. Without an answer of the writer that is its size before the question */
   async #askDurable(isClosed: boolean, size: number): Promise<number | undefined> {
     const { progress, follow } = this.#reading;
+    this.#isDurable = isClosed;
     if (isClosed) {
       this.#durableSeq = Number.POSITIVE_INFINITY;
       return undefined;
     }
     const said = await askDurable(progress);
     if (said.kind === 'before') {
+      this.#isDurable = true;
       this.#durableSeq = said.seq;
       return undefined;
     }
