@@ -93,7 +93,7 @@ test('the age of a watched key is that of its most silent asset, and infinite wi
   ]);
 });
 
-test('a watched key is infinitely old after an asset under it was refused, until there is memory again [all-assets-4]', async () => {
+test('a watched key is infinitely old after an asset under it was refused, until there is memory again', async () => {
   const { all, record, sizeOf } = await open(10_000, [['large', 'w']], 'large');
   record('large', 'w/first', ...many(500));
   const age = async () => {

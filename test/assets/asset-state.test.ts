@@ -248,7 +248,7 @@ test('a check lists its failing partitions, its worst severity, and since when i
   );
 });
 
-test('an event that was already counted changes nothing [asset-state-2]', () => {
+test('an event that was already counted changes nothing', () => {
   const events = [
     fail,
     materialized,
@@ -272,7 +272,7 @@ test('an asset whose last event is ahead of the clock counts as silent until its
   assert.equal(states.get('a')?.aliveMs, T);
 });
 
-test('a check fails until each failed partition has passed, also those beyond the limit of partitions [asset-state-6]', () => {
+test('a check fails until each failed partition has passed, also those beyond the limit of partitions', () => {
   const states = statesOf(...many(150, fail));
   const check = checkOf(states);
   assert.deepEqual([check.partitions?.size, check.failures, check.beyond], [100, 100, 50]);

@@ -205,7 +205,7 @@ test('retention waits for the reading of the files that it removes, and not for 
   assert.equal(countOf((await again.state()).assets), 100);
 });
 
-test('if the state file cannot be written, retention removes files all the same, and it is written later [journal-assets-8]', async () => {
+test('if the state file cannot be written, retention removes files all the same, and it is written later', async () => {
   const disk = new SimulatedDisk();
   const kept = await openKept(disk, { journal: RETAIN });
   let isFull = true;
@@ -245,7 +245,7 @@ async function leftBehind(): Promise<SimulatedDisk> {
   return disk;
 }
 
-test('events that retention removed before the state read them are reported as missing, and the rest counts [journal-assets-9]', async () => {
+test('events that retention removed before the state read them are reported as missing, and the rest counts', async () => {
   const disk = await leftBehind();
   const { removedLast } = contentsOf(disk.names());
   assert.ok(removedLast > 45, `${removedLast}`);
@@ -259,7 +259,7 @@ test('events that retention removed before the state read them are reported as m
   }
 });
 
-test('a state of another journal, or one ahead of its journal, is rebuilt from the lines [journal-assets-10]', async () => {
+test('a state of another journal, or one ahead of its journal, is rebuilt from the lines', async () => {
   const disk = new SimulatedDisk();
   const kept = await openKept(disk);
   await report(kept, 1, 50);

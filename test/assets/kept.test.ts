@@ -45,7 +45,7 @@ test('a command reads the state file and the lines after it, also while a servic
   assert.ok(contentsOf(disk.names()).removedLast > 20);
 });
 
-test('a command reads again if retention removed lines after it had read the state file [kept-2]', async () => {
+test('a command reads again if retention removed lines after it had read the state file', async () => {
   const disk = new SimulatedDisk();
   const kept = await openKept(disk, { journal: RETAIN });
   await report(kept, 1, 10);
@@ -73,7 +73,7 @@ test('a command reads again if retention removed lines after it had read the sta
   assert.deepEqual([countOf(assets), remarks, found.unseen], [80, [], []]);
 });
 
-test('a backup has no state that is newer than its events, although events arrive during the copy [kept-3]', async () => {
+test('a backup has no state that is newer than its events, although events arrive during the copy', async () => {
   const source = new SimulatedDisk();
   const kept = await openKept(source, { journal: RETAIN });
   await report(kept, 1, 40);
@@ -126,7 +126,7 @@ test('events before a gap in a repaired or restored journal count, and the gap i
   }
 });
 
-test('events lost at the end of a journal are reported as missing, except those of a segment that is back [kept-6]', async () => {
+test('events lost at the end of a journal are reported as missing, except those of a segment that is back', async () => {
   const after = { [segmentName(7)]: Buffer.alloc(0), [goneName({ first: 4, last: 6 }, 'lost')]: Buffer.alloc(0) };
   const isBack = { [segmentName(4)]: segment(4, 2) };
   for (const [count, first, files] of [[3, 4, after] as const, [5, 6, { ...after, ...isBack }] as const]) {

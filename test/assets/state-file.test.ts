@@ -72,7 +72,7 @@ async function readFrom(disk: SimulatedDisk, bytes: Buffer): Promise<readonly [n
   return found && [found.kept.states.size, found.broken];
 }
 
-test('a truncated state file is not read, and a wrong byte costs only the asset of its line [state-file-2]', async () => {
+test('a truncated state file is not read, and a wrong byte costs only the asset of its line', async () => {
   const disk = new SimulatedDisk();
   assert.equal(await readState(disk, newStates(), limits), undefined);
   assert.equal(await isSaved(disk, undefined), true);

@@ -110,7 +110,7 @@ test('a report that might have been received is not sent again [delivery-1]', as
   }
 });
 
-test('a report in doubt is sent again if a repetition would be recorded once [delivery-3]', async () => {
+test('a report in doubt is sent again if a repetition would be recorded once', async () => {
   const yes = async () => ({ kind: 'yes' }) as const;
   for (const first of [noReply('ECONNRESET', true), answer(500), answer(502)]) {
     const { found, attempts } = await deliverWith([first, GOOD], 1, 60_000, yes);

@@ -61,7 +61,7 @@ async function callThrough(t: TestContext, proxy: string, url: string, more: obj
   return client.call(new URL(url), { ...get, ...more }).catch((error: NoReply) => error);
 }
 
-test('without TLS a proxy gets the whole URL and its login, and the service does not get the login [proxy-1]', async (t) => {
+test('without TLS a proxy gets the whole URL and its login, and the service does not get the login', async (t) => {
   const service = createServer((request, response) => response.end(JSON.stringify([request.url, request.headers])));
   const port = await listenOn(t, service);
   const { port: proxyPort, asked } = await startProxy(t, () => port);

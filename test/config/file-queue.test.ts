@@ -33,7 +33,7 @@ test('tasks run one at a time in the order of their arrival, and a failed task s
   );
 });
 
-test('a caller waits for a task that hangs only until its timeout, and later callers do not wait at all [file-queue-2]', async () => {
+test('a caller waits for a task that hangs only until its timeout, and later callers do not wait at all', async () => {
   const queue = new FileQueue();
   const hanging = gate();
   const begun: string[] = [];

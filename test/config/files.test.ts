@@ -40,7 +40,7 @@ async function pipeFrom(t: TestContext, command: string): Promise<string> {
   return `/proc/${shell.pid}/fd/3`;
 }
 
-test('a file is read up to its limit, and no more of a larger file or of a device [files-1]', async (t) => {
+test('a file is read up to its limit, and no more of a larger file or of a device', async (t) => {
   const file = join(newFolder(t), 'token');
   writeFileSync(file, 'x'.repeat(BYTES_MAX));
   assert.equal((await read(file)).length, BYTES_MAX);
@@ -50,7 +50,7 @@ test('a file is read up to its limit, and no more of a larger file or of a devic
   await assert.rejects(read(file), /has more than 1000 bytes/);
 });
 
-test('a named FIFO, a device, a folder and a socket are refused without waiting for them [files-2]', async (t) => {
+test('a named FIFO, a device, a folder and a socket are refused without waiting for them', async (t) => {
   const folder = newFolder(t);
   const [fifo, socket] = [join(folder, 'fifo'), join(folder, 'socket')];
   execFileSync('mkfifo', [fifo]);
@@ -103,7 +103,7 @@ test('a pipe passed as a descriptor is read to its end, and gives the same text 
   await assert.rejects(read(await pipeFrom(t, 'exec yes')), /has more than 1000 bytes/);
 });
 
-test('a pipe that does not end is given up at its timeout, and delays no other file [files-3]', {
+test('a pipe that does not end is given up at its timeout, and delays no other file', {
   skip: onLinux,
 }, async (t) => {
   const file = join(newFolder(t), 'file');

@@ -6,7 +6,7 @@ import { limits } from '../../src/config/limits.ts';
 import { collectForwarded, YoungGeneration } from '../../src/config/memory.ts';
 import { youngHalfMibAfterWork } from '../support/memory.ts';
 
-test('the young generation does not grow while a backlog is sent, and afterwards only to its limit [young-generation-1]', async () => {
+test('the young generation does not grow while a backlog is sent, and afterwards only to its limit', async () => {
   const young = new YoungGeneration({ ...limits, youngHalfBytesMax: 8 * 1024 * 1024 });
   const collect = collectForwarded(
     { ...limits, collectBytes: 100, collectedHeapBytesMax: 1, backlogRequestBytes: 10 },

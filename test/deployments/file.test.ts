@@ -47,7 +47,7 @@ function mayReport(deployments: Deployments, name: string, token: string | undef
   return findToken(deployments, name, token, now, 'report') !== undefined;
 }
 
-test('a deployment accepts each of its tokens until the last day of the token, and no other token [file-1]', () => {
+test('a deployment accepts each of its tokens until the last day of the token, and no other token', () => {
   const deployments = good(FILE);
   const before = Date.parse('2026-01-30');
   const may = (name: string, token: string | undefined, now = before) => mayReport(deployments, name, token, now);
@@ -183,7 +183,7 @@ test('names of deployments that a system takes for one folder, or for no folder,
     assert.deepEqual(problemsOn(system, 'prod', 'test', 'Prod'), found);
 });
 
-test('every mistake in a file is reported with line and member [file-2]', () => {
+test('every mistake in a file is reported with line and member', () => {
   const text = `{
   "deployments": [
     {"name": "ok", "tokens": [{"name": "a", "sha256": "${first.digest}"}]},
@@ -309,7 +309,7 @@ test('authentication finds the deployment by its path, refuses all failures alik
   assert.match(`${wrong()}`, /^401 /);
 });
 
-test('a token without the necessary right gets a 403, which does not count as a failure [file-4]', () => {
+test('a token without the necessary right gets a 403, which does not count as a failure', () => {
   const reader = newToken();
   const tokens = [
     { name: 'ci', sha256: first.digest },

@@ -119,7 +119,7 @@ test('on a disk with too little free space the journal with the most files loses
   assert.deepEqual(removed.slice(1), [...[2, 3].map((seq) => `large ${segmentName(seq)}`), `small ${segmentName(1)}`]);
 });
 
-test('reports that wait for their journal to open share the limits of the queue, and are recorded in order [hosted-8]', async (t) => {
+test('reports that wait for their journal to open share the limits of the queue, and are recorded in order', async (t) => {
   const { openDisk, release } = heldDisks(t);
   const limits = { queueBytesMax: 10_000, backlogBytesMax: 14_000 };
   const { hosted, data } = journals(t, { limits, openDisk });
@@ -152,7 +152,7 @@ test('reports that wait for their journal to open share the limits of the queue,
   assert.deepEqual(descriptionsIn(join(data, 'second')), ['e', 'f']);
 });
 
-test('reports that wait for a journal that opens too slowly are refused, and later reports at once [hosted-9]', async (t) => {
+test('reports that wait for a journal that opens too slowly are refused, and later reports at once', async (t) => {
   const { openDisk, release } = heldDisks(t);
   const { hosted, data } = journals(t, { limits: { openWaitMs: 50 }, openDisk });
   const journal = hosted.journalOf('slow');
@@ -235,7 +235,7 @@ test('a journal that waits for a slot ends the commit delays of the open journal
   assert.equal(await third, undefined);
 });
 
-test('forwarding and a hub open a journal without a report, in turn, and closing it keeps its durable position [hosted-11]', async (t) => {
+test('forwarding and a hub open a journal without a report, in turn, and closing it keeps its durable position', async (t) => {
   const { openDisk, release } = slowDisk(t, 'busy');
   const limits = { openJournalsMax: 1, openWaitMs: 3_600_000 };
   const { hosted, data, progress } = journals(t, { limits, openDisk });
@@ -410,7 +410,7 @@ test('a report that waits too long for a slot is refused, and its journal is not
   assert.deepEqual(descriptionsIn(join(data, 'late')), ['3']);
 });
 
-test('without a free file descriptor the longest unused journal is closed, for an opening and a new segment [hosted-14]', async (t) => {
+test('without a free file descriptor the longest unused journal is closed, for an opening and a new segment', async (t) => {
   const isOpen = (name: string) => hosted.journalOf(name).files > 0;
   const openDisk = (folder: string): Disk => {
     const disk = openRealDisk(folder);
@@ -436,7 +436,7 @@ test('without a free file descriptor the longest unused journal is closed, for a
   assert.deepEqual(descriptionsIn(join(data, 'b')), ['x'.repeat(1_000), '2']);
 });
 
-test('a journal without a file descriptor refuses reports that waited too long, and is tried again [hosted-15]', async (t) => {
+test('a journal without a file descriptor refuses reports that waited too long, and is tried again', async (t) => {
   let isLacking = true;
   const openDisk = (folder: string): Disk => {
     const disk = openRealDisk(folder);

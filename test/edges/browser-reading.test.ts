@@ -21,7 +21,7 @@ const WINDOWS = 3;
 const FOREIGN_HOST = /^403 {"error":"Host \\"evil\.example:\d+\\" is not this service/;
 const isDebug = ['--log-level', 'debug'];
 
-test('no page of another origin can read events, assets or refusals [browser-reading-1]', {
+test('no page of another origin can read events, assets or refusals', {
   skip: noBrowser,
 }, async (t) => {
   const browser = await startBrowser(t, RESOLVE);

@@ -553,7 +553,7 @@ test('numbers of up to 16 digits are shown in full, aligned with their titles', 
   assert.deepEqual(await page.evaluate(wrongIn('what')), []);
 });
 
-test('names from clients are text, and do not reorder the text around them [edges-page-1]', options, async (t) => {
+test('names from clients are text, and do not reorder the text around them', options, async (t) => {
   const service = await startService(t);
   const tag = '<img src=x onerror=alert(1)><script>alert(2)</script>';
   const override = 'safe\u202egnp.exe';
@@ -725,7 +725,7 @@ test('axe-core finds no violation in light and dark, at full width and at 360 px
   }
 });
 
-test('in hosted mode the page shows a deployment to a client with its token [edges-page-3]', options, async (t) => {
+test('in hosted mode the page shows a deployment to a client with its token', options, async (t) => {
   const file = join(newFolder(t), 'deployments.json');
   const [reader, reporter] = [newToken(), newToken()];
   const tokens = [

@@ -311,10 +311,7 @@ const cases: Cases = {
     }
   },
 
-  'after a lost reply a report to a service without keys is in doubt, and not sent again [edges-python-6]': async (
-    t,
-    python,
-  ) => {
+  'after a lost reply a report to a service without keys is in doubt, and not sent again': async (t, python) => {
     const documentWith = (path: string, parameters: object) =>
       JSON.stringify({ paths: { [path]: {} }, components: { parameters } });
     const none = documentWith('/report_asset_batch/', { asset_key: {} });

@@ -45,7 +45,7 @@ test(`in a cgroup of ${GROUP_MIB} MiB a device forwards ${EVENTS} events while c
   assertAtHub(hub.data, data);
 });
 
-test(`a hub keeps the positions of ${SOURCES} sources in memory, but not their ${BODIES_MIB} MiB [forward-memory-1]`, {
+test(`a hub keeps the positions of ${SOURCES} sources in memory, but not their ${BODIES_MIB} MiB`, {
   skip: process.platform !== 'linux' && 'needs /proc',
 }, async (t) => {
   const hub = await startService(t);

@@ -123,7 +123,7 @@ test('a refused write gets 503 with a reason, and the next write that succeeds 2
   });
 });
 
-test('a follower shows no line of a report that got 503, and none twice, even if the write is truncated slowly [injected-1]', {
+test('a follower shows no line of a report that got 503, and none twice, even if the write is truncated slowly', {
   skip: withoutStrace || withoutPrlimit,
 }, async (t) => {
   const { service } = await startFaulty(t, ['pwrite64:delay_exit=500000:when=2', 'ftruncate:delay_enter=1500000']);

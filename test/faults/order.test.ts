@@ -44,7 +44,7 @@ test('no 200 is sent before the sync of its line, and of the entry of its file, 
   assert.ok(order.files.size >= FILES_MIN, `${order.files.size} files`);
 });
 
-test('a folder made by a start that died is synced into its parent before the first 200 [order-3]', {
+test('a folder made by a start that died is synced into its parent before the first 200', {
   skip: withoutStrace,
 }, async (t) => {
   const parent = newFolder(t);

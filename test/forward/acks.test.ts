@@ -155,7 +155,7 @@ test('--ack to a destination with few requests a second is a warning at the star
   assert.doesNotMatch(quick.notices.join(), /each report waits/);
 });
 
-test('a stop waits for acknowledgements, but not beyond its limit [ack-5]', async (t) => {
+test('a stop waits for acknowledgements, but not beyond its limit', async (t) => {
   const { hub, device } = await pair(t, { forwardStopMs: 60_000 });
   let letGo = hold(hub.disk, 'sync');
   const replied = report(device, ['a']);
@@ -198,7 +198,7 @@ test('when the disk fails a waiting report gets its 503 before the service ends'
   letGo();
 });
 
-test('a report whose event the destination refuses gets no 200, and later reports do [ack-6]', async (t) => {
+test('a report whose event the destination refuses gets no 200, and later reports do', async (t) => {
   const hub = await serve(t, { limits: { forwardBodyBytesMax: 4096, forwardUploadBytesMax: 4096 } });
   const device = await acknowledged(t, hub.url);
   await whenReady(device);
@@ -295,7 +295,7 @@ function waitingFor(lastSeq: number, own: Partial<Limits> = {}) {
   return { acks, ack, answers, wait, lacks, missing, journal };
 }
 
-test('a report not acknowledged in time gets 503, and no more are recorded until the destination has all events [ack-2]', async () => {
+test('a report not acknowledged in time gets 503, and no more are recorded until the destination has all events', async () => {
   const { acks, ack, answers, wait } = waitingFor(4, { ackMs: 20 });
   ack.advance(4);
   wait(5);
@@ -309,7 +309,7 @@ test('a report not acknowledged in time gets 503, and no more are recorded until
   assert.equal(acks.refusal(undefined), undefined);
 });
 
-test('nothing is recorded before the destination has confirmed all earlier events, also if there are none [ack-3]', () => {
+test('nothing is recorded before the destination has confirmed all earlier events, also if there are none', () => {
   for (const lastSeq of [0, 4]) {
     const { acks, ack } = waitingFor(lastSeq);
     assert.notEqual(acks.refusal(undefined), undefined);
@@ -357,7 +357,7 @@ test('the reply to a batch with repeated events does not depend on the events be
   assert.deepEqual(answers, ['9: 200']);
 });
 
-test('a hub restored from a backup acknowledges an event only when it has it again [ack-8]', () => {
+test('a hub restored from a backup acknowledges an event only when it has it again', () => {
   const { ack, answers, wait } = waitingFor(10);
   ack.advance(10);
   ack.advance(6);
@@ -367,7 +367,7 @@ test('a hub restored from a backup acknowledges an event only when it has it aga
   assert.deepEqual(answers, ['9: 200']);
 });
 
-test('after a change of the destination nothing is recorded before the new one has confirmed all events [ack-9]', () => {
+test('after a change of the destination nothing is recorded before the new one has confirmed all events', () => {
   const { acks, ack, journal } = waitingFor(10);
   ack.advance(10);
   assert.equal(acks.refusal(undefined), undefined);
@@ -384,7 +384,7 @@ test('after a change of the destination nothing is recorded before the new one h
   assert.equal(acks.refusal(undefined), undefined, 'it has all of the moment of the stop');
 });
 
-test('a report that waits after the end of a stop gets its 503 at once [ack-10]', async () => {
+test('a report that waits after the end of a stop gets its 503 at once', async () => {
   const { acks, answers, wait } = waitingFor(0);
   wait(1);
   acks.end(10);

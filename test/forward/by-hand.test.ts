@@ -154,7 +154,7 @@ test('from leaves out no event of a hub, and says that the hub decides what is n
   assert.deepEqual((await sentTo('hub', disk)).recorded, upTo(12, 3));
 });
 
-test('after identity --new a hub gets only the events that it did not get under the old id [by-hand-5]', async () => {
+test('after identity --new a hub gets only the events that it did not get under the old id', async () => {
   const disk = await forwardedTo(8, { kind: 'hub' });
   await saveCursor(disk, { seq: 3, sending: 4, kind: 'api' }, 'plain');
   await newIdentity(disk, undefined, limits);
@@ -175,7 +175,7 @@ test('identity --new asks for the next event of a hub whose cursor is lost, as a
   assert.deepEqual((await sentTo('hub', disk)).recorded, [11, 12]);
 });
 
-test('identity --new leaves out no event of a plain destination whose cursor is lost [by-hand-7]', async () => {
+test('identity --new leaves out no event of a plain destination whose cursor is lost', async () => {
   const disk = await forwardedTo(8);
   disk.drop('forward-upstream.cursor');
   await writeStopped(disk, 'cursor lost');

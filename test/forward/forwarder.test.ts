@@ -125,7 +125,7 @@ test('the file adds, changes and removes destinations, and a reload keeps every 
   assert.equal((await edge.kill()).code, 0);
 });
 
-test('a destination that hangs delays no other one and no report, and a stop waits 5 s for it [forwarding-1]', async (t) => {
+test('a destination that hangs delays no other one and no report, and a stop waits 5 s for it', async (t) => {
   const [hanging, good] = [await startHanging(t), await startPlainUpstream(t)];
   const { edge } = await startForwarding(t, { name: 'hanging', to: hanging.url }, { name: 'good', to: good.url });
   assert.deepEqual(await report(edge, named('a', 30)), ok(30));
@@ -149,7 +149,7 @@ test('a destination that hangs delays no other one and no report, and a stop wai
   assert.doesNotMatch(stderr, /forwarding did not end/);
 });
 
-test('a changed destination starts after the request of the one before it has ended [forwarding-2]', async (t) => {
+test('a changed destination starts after the request of the one before it has ended', async (t) => {
   const upstream = await startPlainUpstream(t);
   upstream.delayMs = 1_500;
   const other = await startCuttingProxy(t, upstream.port, () => uncut);

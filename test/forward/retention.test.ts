@@ -55,7 +55,7 @@ test('at the limit of retention reports are refused with the name of the destina
   assert.deepEqual(deadLettersIn(data, 'hub'), []);
 });
 
-test('a start at the limit of retention learns from the cursors what to remove, before the first report [forward-retention-3]', async (t) => {
+test('a start at the limit of retention learns from the cursors what to remove, before the first report', async (t) => {
   const hub = await startService(t);
   const data = newFolder(t);
   const args = [...HOLDING, '--forward-to', hub.url];

@@ -90,7 +90,7 @@ const ends = (ending: AbortSignal) =>
     else ending.addEventListener('abort', () => resolve());
   });
 
-test('a long poll is refused when the token loses its right [app-1]', async () => {
+test('a long poll is refused when the token loses its right', async () => {
   const right = new Right();
   const waiting = ask(right, async (ending) => {
     await ends(ending);
@@ -147,7 +147,7 @@ test('an error of the disk is not reported as a defect of the service, any other
   }
 });
 
-test('a stream ends when the token loses its right, also between its head and its first piece [app-2]', async () => {
+test('a stream ends when the token loses its right, also between its head and its first piece', async () => {
   for (const early of [true, false]) {
     const right = new Right();
     const controller = new AbortController();

@@ -62,7 +62,7 @@ test('blank lines, CR LF and a byte order mark are not part of an item, and ever
   assert.deepEqual(refused(body.replace('"passed":false', '"passed":1')).errors?.[0]?.item, 5);
 });
 
-test('a batch with a wrong item is refused: the reply lists the wrong items, the log has none of their text [http-batch-1]', () => {
+test('a batch with a wrong item is refused: the reply lists the wrong items, the log has none of their text', () => {
   const { status, error, errors, logged } = refused(`${good}\n\n${wrong}\n{"type":"x"}\nsecret\n${check}\n`);
   assert.equal(status, 400);
   assert.match(error, /^3 of 5 items are wrong and nothing was recorded; item 3: passed is missing: send /);

@@ -60,7 +60,7 @@ test('a default port can be written or omitted', () => {
   assert.match(verdict(local, { origin: 'http://edge.example', authority: 'edge.example:443' }), /^Origin/);
 });
 
-test('a page with a rebound host name is refused on every address, unless the name is allowed [origin-1]', () => {
+test('a page with a rebound host name is refused on every address, unless the name is allowed', () => {
   const named = createAccess({ address: '0.0.0.0', allowedHosts: ['good.example'] });
   for (const from of [
     (name: string) => ({ origin: `http://${name}`, authority: name }),

@@ -60,7 +60,7 @@ test('a stream is parsed into the same messages wherever it is cut', () => {
   }
 });
 
-test('the events in the memory of the page are bounded by number and by size [http-page-1]', () => {
+test('the events in the memory of the page are bounded by number and by size', () => {
   const store = new EventStore();
   for (let seq = 1; seq <= 3 * pageLimits.linesMax; seq += 500) {
     store.add(Array.from({ length: 500 }, (_, index) => line(seq + index)));

@@ -33,7 +33,7 @@ async function openDelayed(t: TestContext, options: Partial<JournalOptions> = {}
   return { ...opened, report, replies, tick };
 }
 
-test('reports of one pause share one write and one sync, and get their replies after the sync [delay-1]', async (t) => {
+test('reports of one pause share one write and one sync, and get their replies after the sync', async (t) => {
   const { disk, report, replies, tick } = await openDelayed(t);
   const release = hold(disk, 'sync');
   for (let count = 0; count < 20; count += 1) {
@@ -79,7 +79,7 @@ const endings = {
 } satisfies Record<string, (opened: Awaited<ReturnType<typeof openDelayed>>) => void>;
 
 for (const [what, end] of Object.entries(endings)) {
-  test(`the pause ends at once with ${what}, and a later report has its own pause [delay-2]`, async (t) => {
+  test(`the pause ends at once with ${what}, and a later report has its own pause`, async (t) => {
     const nextSeqs: number[] = [];
     const opened = await openDelayed(t, {
       followers: [nextSeqsTo(nextSeqs)],
@@ -128,7 +128,7 @@ test('reports that wait for the journal to open wait no longer than the commit d
   assert.deepEqual(await recorded(disk), ['early', 'later']);
 });
 
-test('a failed sync refuses the reports in the next pause at once, and is reported once [delay-3]', async (t) => {
+test('a failed sync refuses the reports in the next pause at once, and is reported once', async (t) => {
   const { disk, report, replies, tick, failures, journal } = await openDelayed(t);
   let fail = () => {};
   const failing = new Promise<void>((_resolve, reject) => {

@@ -254,7 +254,7 @@ test('the real disk: a copy is readable by its owner alone, whatever the mode of
   }
 });
 
-test('the real disk: only regular files are opened [disk-1]', { skip: process.platform === 'win32' }, async (t) => {
+test('the real disk: only regular files are opened', { skip: process.platform === 'win32' }, async (t) => {
   const disk = openDisk(newFolder(t));
   execFileSync('mkfifo', [join(disk.folder, 'fifo'), join(disk.folder, 'small.new')]);
   await disk.createFolder('folder');
@@ -279,7 +279,7 @@ function besideSecret(t: TestContext): { disk: Disk; secret: string } {
   return { disk: openDisk(newFolder(t)), secret };
 }
 
-test('the real disk: no link is followed, whatever it names [disk-4]', {
+test('the real disk: no link is followed, whatever it names', {
   skip: process.platform === 'win32',
 }, async (t) => {
   const { disk, secret } = besideSecret(t);
@@ -321,7 +321,7 @@ test('the real disk: a replaced file is a new file, and a link in its place is n
   assert.deepEqual([fs.readFileSync(secret, 'utf8'), fs.statSync(secret).mode & 0o777], ['secret', 0o640]);
 });
 
-test('the real disk: the path of a folder may contain links, but a subfolder may not be a link [disk-6]', {
+test('the real disk: the path of a folder may contain links, but a subfolder may not be a link', {
   skip: process.platform === 'win32',
 }, async (t) => {
   const { disk, secret } = besideSecret(t);

@@ -13,7 +13,7 @@ import { eventually } from '../support/tools.ts';
 import { hold } from '../world/gate.ts';
 import { SimulatedDisk, systemError } from '../world/simulated-disk.ts';
 
-test('a failed write is truncated and refused, and the next one is recorded without a gap [journal-5]', async () => {
+test('a failed write is truncated and refused, and the next one is recorded without a gap', async () => {
   for (const fault of [systemError('ENOSPC'), { shortBy: 1 }, { shortBy: 100 }]) {
     const { disk, report, journal, notices } = await openSimulated();
     await report('a');
@@ -132,7 +132,7 @@ test('a stop succeeds although its marker cannot be written', async () => {
   assert.match(notices.at(-1) ?? '', /the stop could not be noted/);
 });
 
-test('a segment that another program removes, replaces, moves or truncates is noticed before the next 200 [journal-8]', async (t) => {
+test('a segment that another program removes, replaces, moves or truncates is noticed before the next 200', async (t) => {
   const attacks: Record<string, (path: string) => void> = {
     removes: (path) => rmSync(path),
     replaces: (path) => {
@@ -201,7 +201,7 @@ test('a batch is refused if the lock is lost during its sync, and the journal ha
   assert.equal(failures.length, 1);
 });
 
-test('without the lock no file is created and no clean stop is marked, since another process might have the folder [journal-7]', async () => {
+test('without the lock no file is created and no clean stop is marked, since another process might have the folder', async () => {
   const disk = new SimulatedDisk();
   let checkHeld = () => {};
   const options = { checkHeld: () => checkHeld(), segmentBytes: 1 };

@@ -88,7 +88,7 @@ test('events that arrive during a sync are recorded as one batch, with one write
   );
 });
 
-test('no write of several lines exceeds batchBytesMax, whatever the characters [journal-11]', async () => {
+test('no write of several lines exceeds batchBytesMax, whatever the characters', async () => {
   const batchBytesMax = 20_000;
   for (const text of ['x', 'é', '\u2028', '😀']) {
     const { disk, report, journal } = await openSimulated({ limits: { ...quickLimits, batchBytesMax } });

@@ -105,7 +105,7 @@ test('without a fault the script ends well, although one write is short', async 
 
 for (const what of ['once', 'always'] as const) {
   for (const code of ['EIO', 'ENOSPC']) {
-    test(`${code} at any call, ${what}: the next start has all acknowledged events, even after a power cut [power-1]`, async () => {
+    test(`${code} at any call, ${what}: the next start has all acknowledged events, even after a power cut`, async () => {
       for (const trial of eachCall(what, code)) {
         const disk = diskWithShortWrite();
         const script = newScript();

@@ -21,7 +21,7 @@ function polled(t: TestContext, folder: string): { progress: Progress; clock: { 
   return { progress: pollProgress(folder, limits, poll), clock };
 }
 
-test('a folder that changed is read at the next poll, and an unchanged one ever more rarely, but always again [progress-1]', async (t) => {
+test('a folder that changed is read at the next poll, and an unchanged one ever more rarely, but always again', async (t) => {
   const folder = newFolder(t);
   const never = new AbortController().signal;
   writeFileSync(join(folder, segmentName(1)), 'a line\n');

@@ -64,7 +64,7 @@ async function retain(disk: SimulatedDisk, limit: Retain): Promise<Ran> {
   };
 }
 
-test('the oldest segments beyond any limit are removed, and never the newest [program-retention-1]', async () => {
+test('the oldest segments beyond any limit are removed, and never the newest', async () => {
   const all = [1, 11, 21, 31];
   const table: readonly (readonly [limit: Retain, stay: readonly number[], why?: string])[] = [
     [{}, all],
@@ -113,7 +113,7 @@ test('a segment with one event within the age limit stays, and so do all later s
   assert.deepEqual(journalNames(disk), [1, 4, 7].map(segmentName));
 });
 
-test('an interrupted removal is completed under any limits, but only after its marker is durable [program-retention-3]', async () => {
+test('an interrupted removal is completed under any limits, but only after its marker is durable', async () => {
   const disk = diskWith({ ...fourFiles(), [removed(10)]: Buffer.alloc(0), [removed(20)]: Buffer.alloc(0) });
   const { notices } = await retain(disk, { retainDays: 100 });
   assert.deepEqual(journalNames(disk), [removed(20), segmentName(21), segmentName(31)].sort());
@@ -152,7 +152,7 @@ test('a segment that is back after its events were marked as lost is removed lik
   assert.deepEqual(journalNames(disk), [removed(30), lost, segmentName(31)].sort());
 });
 
-test('the marker of a gap in a restored backup covers only its own events [program-retention-7]', async () => {
+test('the marker of a gap in a restored backup covers only its own events', async () => {
   const gap = goneName({ first: 11, last: 20 }, 'removed');
   const { [segmentName(11)]: _, ...files } = fourFiles();
   const restored = () => diskWith({ ...files, [gap]: Buffer.alloc(0) });
@@ -287,7 +287,7 @@ test('a folder that cannot be opened for a sync is not a failed sync', async () 
   await retention.stop();
 });
 
-test('a failed sync of retention fails the journal: when idle, after the batch, and at a start [program-retention-5]', async () => {
+test('a failed sync of retention fails the journal: when idle, after the batch, and at a start', async () => {
   const retained = { retainDays: 1, retainBytes: undefined };
   for (const isWriting of [false, true]) {
     const disk = diskWith(fourFiles());

@@ -134,7 +134,7 @@ async function removedUpTo(reply: Response): Promise<number> {
   return first - 1;
 }
 
-test('a page ends before events that retention removes meanwhile, and the next one gets 410 [reading-events-3]', async (t) => {
+test('a page ends before events that retention removes meanwhile, and the next one gets 410', async (t) => {
   for (const key of ['', '&key=a']) {
     const { service, reply, secondSeq } = await askBesideRetention(t, `/events?limit=1000${key}`, 'after');
     assert.equal(reply.status, 200);
@@ -149,7 +149,7 @@ test('a page ends before events that retention removes meanwhile, and the next o
   }
 });
 
-test('a page that ends early skips no event [reading-events-4]', async (t) => {
+test('a page that ends early skips no event', async (t) => {
   const { url, report } = await serveReads(t);
   await report('a', 'b', 'c');
   const wire = await Wire.open(Number(new URL(url).port));
@@ -202,7 +202,7 @@ test('a long poll gets the next event, and an empty reply at its timeout or at a
   await stopped;
 });
 
-test('256 long polls block no report, and those that make room get an empty reply [reading-events-1]', async (t) => {
+test('256 long polls block no report, and those that make room get an empty reply', async (t) => {
   const limits = { evictableMs: 60_000 }; // no reporter is idle for so long
   const service = await serveReads(t, { args: ['--max-connections', '257'], limits }); // one for the metrics
   const port = Number(new URL(service.url).port);
@@ -258,7 +258,7 @@ test('a stream has the events from now on as server-sent events, and earlier one
   assert.deepEqual([all.seqs, some.seqs, again.seqs], [[1, 2, 3, 4], [3], [2, 3, 4]]);
 });
 
-test('a stream with last begins with the newest events, each once, also beyond the memory limit [reading-events-6]', async (t) => {
+test('a stream with last begins with the newest events, each once, also beyond the memory limit', async (t) => {
   for (const readTurnBytes of [limits.readTurnBytes, 250]) {
     const service = await serveReads(t, { args: SMALL_FILES, limits: { ...limits, readTurnBytes } });
     await service.report('b', ...Array.from({ length: 40 }, () => 'a'), 'b', 'a');

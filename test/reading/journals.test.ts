@@ -73,7 +73,7 @@ async function askFor(
   return { opens, said };
 }
 
-test('the journal of a deployment is opened before it is read, since only that makes its last lines durable [journals-2]', async () => {
+test('the journal of a deployment is opened before it is read, since only that makes its last lines durable', async () => {
   const recorded = (progress: OwnProgress, folder: string) => void setImmediate(() => progress.recorded(folder, 3));
   const crashed = { [FIRST]: segment(1, 3) };
   assert.deepEqual(await askFor(crashed, recorded), { opens: 1, said: { kind: 'before', seq: 3 } });

@@ -116,7 +116,7 @@ test('a reading closes its file when its client, which reads nothing, ends the c
   wire.close();
 });
 
-test('a long poll that got its event leaves no file open [limits-1]', async (t) => {
+test('a long poll that got its event leaves no file open', async (t) => {
   const service = await serveCounted(t, {}, 1, '');
   for (let seq = 1; seq < 20; seq += 1) {
     const waiting = service.get(`/events?after_seq=${seq}&wait=30`);
@@ -180,7 +180,7 @@ test('while reports arrive every reading waits for its turn', async (t) => {
   assert.deepEqual(answered, before);
 });
 
-test('long lines are in memory one at a time, and sent in chunks, byte for byte [limits-3]', async () => {
+test('long lines are in memory one at a time, and sent in chunks, byte for byte', async () => {
   const eventOf = (seq: number) => ({ ...plainEvent(seq), ...(seq % 3 === 1 && { description: LONG }) });
   const { bytes } = makeLines(9, undefined, eventOf);
   const disk = diskWith({ [FIRST]: bytes });

@@ -42,7 +42,7 @@ test('a stream shows an event only when its line is durable [reading-streams-1]'
   await stream.until('the event', () => stream.seqs.length === 1);
 });
 
-test('at most 32 streams are open, apart from --max-connections, and one that ends makes room [reading-streams-3]', async (t) => {
+test('at most 32 streams are open, apart from --max-connections, and one that ends makes room', async (t) => {
   const service = await serveReads(t, {
     args: ['--max-connections', '8'],
     limits: { streamCommentMs: 50 },

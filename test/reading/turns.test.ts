@@ -43,7 +43,7 @@ async function read(turns: Turns, readers: number, turnMs: number, forMs: number
   return used;
 }
 
-test('while reports are recorded, readings share a tenth of the time equally [turns-1]', async () => {
+test('while reports are recorded, readings share a tenth of the time equally', async () => {
   const turns = new Turns(TENTH, progress);
   const reports = setInterval(() => recorded(), 5);
   recorded();

@@ -33,7 +33,7 @@ function verdict(
   }
 }
 
-test('reading is allowed on loopback, with --read or --test and in hosted mode, and --no-read turns it off [readable-1]', () => {
+test('reading is allowed on loopback, with --read or --test and in hosted mode, and --no-read turns it off', () => {
   const off = /^403 reading is off: it needs --read .* no --no-read$/;
   for (const address of ['127.0.0.1', '::1', '127.0.0.9']) {
     assert.equal(verdict(address, {}), 'may');

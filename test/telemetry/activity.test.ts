@@ -61,7 +61,7 @@ test('a refusal is one log line with its path, its status and its reason', () =>
   assert.deepEqual(warnings.lines, []);
 });
 
-test('a 403 is one line, and the first one of each kind is a warning beyond the rate limit [activity-1]', () => {
+test('a 403 is one line, and the first one of each kind is a warning beyond the rate limit', () => {
   const foreign = { ...refusal, status: 403, problem: 'the page is foreign' };
   const { lines, activity } = open({ limits: { refusalLinesMax: 1 } });
   for (const one of [refusal, refusal, foreign, foreign, { ...foreign, problem: 'the host is foreign' }])
@@ -82,7 +82,7 @@ test('a 403 is one line, and the first one of each kind is a warning beyond the 
   assert.match(shownToPerson.lines.join(''), /^\S+ 403 refused POST \/report_asset_check\/a: the page is foreign\n$/);
 });
 
-test('only the path of a target is logged, cut and on one line [activity-2]', () => {
+test('only the path of a target is logged, cut and on one line', () => {
   const long = 'x'.repeat(limits.loggedPathCharactersMax);
   for (const [url, path] of [
     ['/a?s3cret', '/a'],

@@ -70,7 +70,7 @@ test('the same reason is logged once in an interval, independently of other reas
   assert.deepEqual([mayLog('a'), mayLog('b'), mayLog('a')], [true, true, false]);
 });
 
-test('each value is cut, and shows no part of a token at the cut [log-1]', () => {
+test('each value is cut, and shows no part of a token at the cut', () => {
   const long = 'x'.repeat(1_000_000);
   for (const terminal of [true, false]) {
     const { lines, notices } = collect('info', terminal);

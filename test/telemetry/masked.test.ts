@@ -23,7 +23,7 @@ test('a token of assetlog token is masked anywhere in a log line', () => {
   assert.equal(JSON.parse(lines[0] ?? '').path, '/***');
 });
 
-test('a token in a path is masked, in one part or in several, percent-encoded or not [masked-1]', () => {
+test('a token in a path is masked, in one part or in several, percent-encoded or not', () => {
   const { token } = newToken();
   const own = 'Pa55+word/with/slash/of+40+characters+==';
   const shown = (path: string) =>

@@ -5,7 +5,7 @@ import { saveMemory } from '../../src/config/memory.ts';
 import { endingAfter } from '../../src/waiting/ending-after.ts';
 import { eventually } from '../support/tools.ts';
 
-test('a signal with a timeout ends although garbage was collected, and together with the other signal [ending-after-1]', async () => {
+test('a signal with a timeout ends although garbage was collected, and together with the other signal', async () => {
   const collectGarbage = saveMemory();
   const ending = new AbortController();
   let ended = 0;

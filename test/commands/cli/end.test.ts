@@ -56,7 +56,7 @@ test('a process whose threads are idle ends with its exit code', async (t) => {
   assert.deepEqual(await runScript(t, 'endWith(5, 60_000, complain);'), { code: 5, signal: null, stderr: '' });
 });
 
-test('the exit waits for a system call that returns in time [end-1]', async (t) => {
+test('the exit waits for a system call that returns in time', async (t) => {
   const fifo = newFifo(t);
   const act = () => closeSync(openSync(fifo, 'w'));
   const ended = await runScript(t, 'hang(); endWith(5, 60_000, complain); ready();', { fifo, act });

@@ -65,7 +65,7 @@ const sourceWith = (wrong: string) =>
   `{"id":"i","name":null,"token_name":null,"deployment":null,"last_seq":0,"last_event":null,"last_seen":null,"lost_events":0,"lag_events":null,${wrong}}\n`;
 const LATEST = '"count":1,"seq":1,"time":"2026-11-20T15:19:45.266Z"';
 
-test('a command reads little of an endless reply, and ends with 1 and one sentence [commands-remote-2]', async (t) => {
+test('a command reads little of an endless reply, and ends with 1 and one sentence', async (t) => {
   const padding = 'x'.repeat(1_000);
   for (const [command, args, answer, problem] of [
     ['assets', [], endless(LINES, padding), /with a line of more than \d+ bytes/],
@@ -220,7 +220,7 @@ test('the last events are requested again when the connection breaks', async (t)
   assert.deepEqual([code, stdout.includes('"seq":7'), stderr], [0, true, '']);
 });
 
-test('no command prints the token that a service repeats [commands-remote-1]', async (t) => {
+test('no command prints the token that a service repeats', async (t) => {
   const tokenFile = join(newFolder(t), 'token');
   const { token } = newToken();
   writeFileSync(tokenFile, token, { mode: 0o600 });

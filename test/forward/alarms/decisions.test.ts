@@ -51,7 +51,7 @@ function collect(world: Watched): OpenPost[] {
   return sent;
 }
 
-test('a failure is posted once it has lasted 10 s, its end 5 minutes later, and a shorter failure not at all [alarms-1]', () => {
+test('a failure is posted once it has lasted 10 s, its end 5 minutes later, and a shorter failure not at all', () => {
   assert.deepEqual(
     posts(400, [
       [0, fail],
@@ -149,7 +149,7 @@ test('alarms take bounded memory, and failing partitions beyond the limit are co
   assert.equal(world.decisions.left, 2);
 });
 
-test('no asset counts as silent for 15 minutes after a start, a change of the clock or a stop [alarms-3]', () => {
+test('no asset counts as silent for 15 minutes after a start, a change of the clock or a stop', () => {
   assert.deepEqual(posts(1000, [[0, old]]), ['910 stale a']);
   assert.deepEqual(
     posts(1000, [

@@ -39,7 +39,7 @@ function open(t: TestContext, host: string, options: Partial<Opening> = {}) {
   return destination;
 }
 
-test('an insert has source and deployment before each line, its settings, and a token of source and ids [clickhouse-1]', async (t) => {
+test('an insert has source and deployment before each line, its settings, and a token of source and ids', async (t) => {
   const folder = newFolder(t);
   const passwordFile = join(folder, 'password');
   writeFileSync(passwordFile, 'se cret\n', { mode: 0o600 });
@@ -106,7 +106,7 @@ test('the answer to an ask is read as the position of the table, and any other a
   );
 });
 
-test('the outcome of an insert follows from the code of its exception [clickhouse-5]', async (t) => {
+test('the outcome of an insert follows from the code of its exception', async (t) => {
   let answer: Scripted = done();
   const { url } = await startScripted(t, ({ url }) =>
     /SELECT/.test(`${url}`) ? done(`[9, "${SOURCE}", "24.8.1"]`) : answer,
@@ -143,7 +143,7 @@ test('the outcome of an insert follows from the code of its exception [clickhous
   assert.equal(await sent(done()), 'recorded');
 });
 
-test('a reason shows neither the password nor the row [clickhouse-6]', async (t) => {
+test('a reason shows neither the password nor the row', async (t) => {
   const passwordFile = join(newFolder(t), 'password');
   writeFileSync(passwordFile, 'grossesGeheimnis\n', { mode: 0o600 });
   const { url } = await startScripted(t, (_, count) =>
@@ -261,7 +261,7 @@ test('a bad line is found although every third answer is lost', async (t) => {
   assert.ok(requests < 60, `${requests}`);
 });
 
-test('a search for a bad line that a crash interrupts repeats the same insert before it stores another one [clickhouse-8]', async (t) => {
+test('a search for a bad line that a crash interrupts repeats the same insert before it stores another one', async (t) => {
   let bad = 0;
   let inserts: string[] = [];
   const { url } = await startScripted(t, (got) => {
@@ -297,7 +297,7 @@ test('a search for a bad line that a crash interrupts repeats the same insert be
   }
 });
 
-test('a server that was killed when it had stored a token but not its rows gets the rows [clickhouse-4]', async (t) => {
+test('a server that was killed when it had stored a token but not its rows gets the rows', async (t) => {
   const table = new Table();
   const lines = plainLines(9);
   table.tokens.add(`2026-11 ${SOURCE}:${lines[0]!.event.id}:${lines[4]!.event.id}`);

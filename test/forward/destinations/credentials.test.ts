@@ -32,7 +32,7 @@ async function hubs(t: TestContext, own: Partial<Limits> = {}) {
   return { destinations, tokens: () => got.map(({ headers }) => headers['x-token']), dead: files[0]!, last: files[2]! };
 }
 
-test('a token file that does not answer stops its destination with the reason, and another one keeps its token [credentials-1]', async (t) => {
+test('a token file that does not answer stops its destination with the reason, and another one keeps its token', async (t) => {
   const { destinations, tokens, dead, last } = await hubs(t);
   const [first, second, third] = destinations;
   const ask = (destination: AskableDestination) => within('an answer', ENDS_MS, destination.ask(NEVER));

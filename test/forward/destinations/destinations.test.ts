@@ -84,7 +84,7 @@ function tookAll({ body }: Got): Scripted {
   return [200, JSON.stringify({ seq, id })];
 }
 
-test('each answer of a plain destination has its outcome [targets-2]', async (t) => {
+test('each answer of a plain destination has its outcome', async (t) => {
   const withPartition: PlainEvent = { ...check, partition: 'p' };
   const table: readonly (readonly [string, Scripted, expected: string, event?: PlainEvent])[] = [
     ['recorded', [200, '{}'], 'recorded'],
@@ -131,7 +131,7 @@ test('each answer of a plain destination has its outcome [targets-2]', async (t)
   }
 });
 
-test('each answer of a hub to an ask has its outcome, and only an answer can mean that there is no hub [targets-3]', async (t) => {
+test('each answer of a hub to an ask has its outcome, and only an answer can mean that there is no hub', async (t) => {
   const table: readonly (readonly [Scripted, expected: string])[] = [
     [[200, HUB], 'at'],
     [[200, `{"seq":7,"id":"${ID}"}`], 'at'],
@@ -166,7 +166,7 @@ test('each answer of a hub to an ask has its outcome, and only an answer can mea
   assert.deepEqual([got[0]?.method, got[0]?.url], ['GET', `/prod/forward/${SOURCE}`]);
 });
 
-test('each answer of a hub to lines has its outcome [targets-4]', async (t) => {
+test('each answer of a hub to lines has its outcome', async (t) => {
   const { lines } = batch([orders, orders, orders], 7);
   const ids = lines.map(({ event }) => event.id);
   const at = (seq: number, id: string | null | undefined) => JSON.stringify({ seq, id });

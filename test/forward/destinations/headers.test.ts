@@ -61,7 +61,7 @@ test('each destination over HTTP gets the headers, with values read again from t
   }
 });
 
-test('no value of a header is in a log, a status, a dead letter or a state, whatever answer repeats it [headers-3]', async (t) => {
+test('no value of a header is in a log, a status, a dead letter or a state, whatever answer repeats it', async (t) => {
   const answers: Record<string, (values: string) => Scripted> = {
     refused: (values) => [400, `{"error":"no ${values}"}`],
     moved: (values) => [302, values, { Location: `https://login.example/?${encodeURIComponent(values)}` }],

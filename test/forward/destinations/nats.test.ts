@@ -272,7 +272,7 @@ test('a retry leaves the position of the stream unchanged, and is found by the n
   );
 });
 
-test('a login is sent in CONNECT, and no reason shows it [nats-7]', async (t) => {
+test('a login is sent in CONNECT, and no reason shows it', async (t) => {
   const folder = newFolder(t);
   const [tokenFile, passwordFile] = [join(folder, 'token'), join(folder, 'password')];
   writeFileSync(tokenFile, 'secret-of-the-token\n');
@@ -318,7 +318,7 @@ test('a login is sent in CONNECT, and no reason shows it [nats-7]', async (t) =>
   assert.match(shown(await open(t, wanting.to).ask(NEVER)), /name a token file, or a user and a password file$/);
 });
 
-test('no login is sent to a nats+tls:// URL without TLS [nats-8]', async (t) => {
+test('no login is sent to a nats+tls:// URL without TLS', async (t) => {
   const stub = await startNatsStub(t);
   const found = shown(await open(t, stub.to.replace('nats:', 'nats+tls:')).ask(NEVER));
   assert.match(found, /^stopped: turned away: .* offers no TLS/);

@@ -135,7 +135,7 @@ test('a replaced CA file is used for the next connection, and a bad one stops th
   assert.equal(got.length, 2);
 });
 
-test('a certificate for another name, or outside its dates, is refused, and the reason says what to do [targets-tls-1]', {
+test('a certificate for another name, or outside its dates, is refused, and the reason says what to do', {
   skip,
 }, async (t) => {
   const folder = newFolder(t);

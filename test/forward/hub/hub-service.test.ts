@@ -30,7 +30,7 @@ function deployments(t: Scope) {
   return { file, prod, reads, reports: headers(cron.token), test: headers(other.token) };
 }
 
-test('in hosted mode each deployment is a hub of its own, for tokens that may forward [hub-service-3]', async (t) => {
+test('in hosted mode each deployment is a hub of its own, for tokens that may forward', async (t) => {
   const { file, ...tokens } = deployments(t);
   const hub = await startService(t, { args: ['--deployments', file] });
   const [prod, other] = [`${hub.url}/prod`, `${hub.url}/test`];
@@ -69,7 +69,7 @@ test('in hosted mode each deployment is a hub of its own, for tokens that may fo
   assert.deepEqual(seqsAt(join(hub.data, 'test')), upTo(6));
 });
 
-test('an event whose write failed, but that the journal has when it is opened again, is not recorded twice [hub-service-2]', async (t) => {
+test('an event whose write failed, but that the journal has when it is opened again, is not recorded twice', async (t) => {
   const { file, prod } = deployments(t);
   let failsAt = Number.POSITIVE_INFINITY;
   const failing = (log: LogFile): LogFile => ({

@@ -54,7 +54,7 @@ test('an event that comes through another hub keeps its id and its first time', 
   );
 });
 
-test('a copy of a journal gets a 409 fork, also if it sends no event that the hub has [hub-2]', async (t) => {
+test('a copy of a journal gets a 409 fork, also if it sends no event that the hub has', async (t) => {
   const hub = await serve(t);
   const one = new SentJournal(5);
   const other = new SentJournal(8);
@@ -72,7 +72,7 @@ test('a copy of a journal gets a 409 fork, also if it sends no event that the hu
   assert.deepEqual(seqsAt(hub.data), upTo(5));
 });
 
-test('a gap gets a 409 with the position of the hub, unless Assetlog-Lost covers it up to the first line [hub-3]', async (t) => {
+test('a gap gets a 409 with the position of the hub, unless Assetlog-Lost covers it up to the first line', async (t) => {
   const hub = await serve(t);
   const sent = new SentJournal(20);
   await sent.put(hub.url, 1, 3);

@@ -70,7 +70,7 @@ test('events that their device has lost are recorded when another site sends the
   assert.deepEqual(seqsOf(again.disk), [5, 1, 2, 3, 4], 'also after a crash');
 });
 
-test('a later event that arrives first does not hide the earlier ones [one-origin-2]', async () => {
+test('a later event that arrives first does not hide the earlier ones', async () => {
   const hub = await NEW();
   await hub.put(siteWith(SITE, [5]), 1, 1);
   assert.equal((await hub.ask(DEVICE)).seq, 0);

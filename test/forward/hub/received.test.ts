@@ -234,7 +234,7 @@ test('a line in journal form is accepted or refused like the same line with a sp
   );
 });
 
-test('the chain of checksums is checked from the first byte to the last, and may start again at a new file [received-1]', async (t) => {
+test('the chain of checksums is checked from the first byte to the last, and may start again at a new file', async (t) => {
   const hub = await serve(t);
   const sent = new SentJournal(3);
   const all = sent.bytes(1, 3);

@@ -22,7 +22,7 @@ test('a source that loses events in each request does not fill the log', async (
   assert.equal(hub.receiver.lostEvents, count);
 });
 
-test('a source beyond the limit gets a 503, also if several arrive at once [receiver-4]', async () => {
+test('a source beyond the limit gets a 503, also if several arrive at once', async () => {
   const hub = await TestHub.open(new SimulatedDisk(), { limits: { forwardSourcesMax: 5 } as never });
   const senders = Array.from({ length: 9 }, (_, index) => new SentJournal(2, sourceOf(index + 1)));
   const said = await Promise.all(senders.map((sent) => hub.put(sent, 1, 1)));
@@ -93,7 +93,7 @@ test('watermarks that cannot be read are logged and a 503, and the next request 
   assert.equal((await hub.ask(sourceOf(1))).status, 200);
 });
 
-test('after the watermarks are forgotten they are read again, when the lines in flight are written [receiver-6]', async () => {
+test('after the watermarks are forgotten they are read again, when the lines in flight are written', async () => {
   const disk = new SimulatedDisk();
   const hub = await TestHub.open(disk);
   const sent = new SentJournal(9);
@@ -157,7 +157,7 @@ test('a source without events for long makes place for a new one, and a younger 
   assert.equal(await put(5, 1), 503, 'the others had requests since');
 });
 
-test('the position that left out lines gave a source is saved some seconds later, and at a stop [receiver-8]', async () => {
+test('the position that left out lines gave a source is saved some seconds later, and at a stop', async () => {
   const disk = new SimulatedDisk();
   const hub = await TestHub.open(disk, { limits: { seenWriteMs: 50, snapshotRateBytes: 1e9 } as never });
   const own = async (count: number) => {

@@ -86,7 +86,7 @@ test('a copy of a hub without its file of watermarks reads the journal before re
   }
 });
 
-test('retention before a journal is open, on a full disk, keeps the watermarks in the file [sources-10]', async () => {
+test('retention before a journal is open, on a full disk, keeps the watermarks in the file', async () => {
   const disk = new SimulatedDisk();
   const parts: HubParts = { segmentBytes: SEGMENT_BYTES, retain: { retainBytes: 6_000 } };
   const hub = await TestHub.open(disk, parts);
@@ -157,7 +157,7 @@ test('a file of watermarks that is torn, stale, missing or of another journal is
   }
 });
 
-test('a hub that lost its last events asks for them again, and claims none that it lacks [sources-7]', async () => {
+test('a hub that lost its last events asks for them again, and claims none that it lacks', async () => {
   const disk = new SimulatedDisk();
   const hub = await TestHub.open(disk, { segmentBytes: 1_000_000 });
   const [one, two] = [new SentJournal(10, sourceOf(1)), new SentJournal(10, sourceOf(2))];
@@ -364,7 +364,7 @@ test('a source is forgotten durably, after its earlier requests, and no other so
   assert.deepEqual(await afterForgetting(hub.disk), [0, 4]);
 });
 
-test('a source is forgotten only after the lines in flight have their watermarks [sources-14]', async () => {
+test('a source is forgotten only after the lines in flight have their watermarks', async () => {
   const hub = await TestHub.open(new SimulatedDisk());
   const [one, two] = [new SentJournal(2, sourceOf(1)), new SentJournal(2, sourceOf(2))];
   await hub.put(one, 1, 2);

@@ -50,7 +50,7 @@ for (const [kind, to, isCache] of [
   ['nats', 'nats://n1.example/ASSETLOG', false],
   ['clickhouse', 'clickhouse+http://ch.example/assets.events', false],
 ] as const satisfies readonly [DestinationKind, string, boolean][]) {
-  test(`${kind}: the cursor is ${isCache ? 'not ' : ''}saved for each event [cached-1]`, async () => {
+  test(`${kind}: the cursor is ${isCache ? 'not ' : ''}saved for each event`, async () => {
     const disk = diskUpTo(10);
     const model = new Model(kind);
     const bench = startPipe(disk, 10, () => model, { ...SLOW, destination: { to, ratePerSecond: 1_000_000 } });
@@ -90,7 +90,7 @@ test('the cursor of a hub is saved after a while, also without a next event, and
   await bench.pipe.close();
 });
 
-test('after a power cut the hub decides over an older cursor: no event is lost or doubled, and no dead letter [cached-3]', async () => {
+test('after a power cut the hub decides over an older cursor: no event is lost or doubled, and no dead letter', async () => {
   for (const trial of eachCall('power', 'EIO')) {
     const disk = diskUpTo(3);
     const answer = (_: string, seq: number) => (seq === 5 ? 'refused' : 'record');
@@ -185,7 +185,7 @@ test('events that retention removes before the hub has answered are not lost if 
   assert.equal(bench.pipe.status.lost_events, 5);
 });
 
-test('when a hub has less than before, its position is durable: retention keeps the events after a power cut [cached-6]', async () => {
+test('when a hub has less than before, its position is durable: retention keeps the events after a power cut', async () => {
   const disk = diskUpTo(20);
   const hub = new Model('hub');
   const bench = startPipe(disk, 20, () => hub, SLOW);

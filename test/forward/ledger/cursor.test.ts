@@ -55,7 +55,7 @@ test('a cursor is new, and then the last saved value, in a real file of three sl
   assert.match(readFileSync(join(folder, NAME), 'utf8'), /^\{"number":4,.*"\} *\n(\{"number":3,.*"\} *\n){2}$/);
 });
 
-test('a damaged slot leaves the value of another one, and without a good slot the cursor is lost [cursor-2]', async () => {
+test('a damaged slot leaves the value of another one, and without a good slot the cursor is lost', async () => {
   for (const damage of [(bytes: Buffer) => bytes.fill(0), (bytes: Buffer) => bytes.fill('x', 100, 110)]) {
     const disk = await saved(new SimulatedDisk(), 4);
     const bytes = disk.bytes(NAME) as Buffer;
@@ -72,7 +72,7 @@ test('a damaged slot leaves the value of another one, and without a good slot th
   }
 });
 
-test('a cursor found after a crash is durable once it is opened [cursor-4]', async () => {
+test('a cursor found after a crash is durable once it is opened', async () => {
   const before = await saved(new SimulatedDisk(), 4);
   const { cursor } = await Cursor.open(before, 'hub');
   before.fault = (call) => (call === 'sync' ? NEVER : undefined);

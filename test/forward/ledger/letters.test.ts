@@ -56,7 +56,7 @@ test('a dead letter is a line of a real file, with the journal line unchanged', 
   assert.deepEqual(await lettersOf(disk), [letter(10)]);
 });
 
-test('a torn end is truncated when the file is opened, and a damaged line before the last is reported [dead-letters-2]', async () => {
+test('a torn end is truncated when the file is opened, and a damaged line before the last is reported', async () => {
   const whole = `${encodeDeadLetter(letter(1))}\n${encodeDeadLetter(letter(2))}\n`;
   for (const torn of [
     '{"time":"2026',
@@ -135,7 +135,7 @@ test('a dead letter whose sync failed does not count as written, although it can
   assert.deepEqual((await readLetterStates(after, 'upstream', limits)).unnamed(gone), []);
 });
 
-test('a dead letter whose sync failed before the process ended is written again before it counts [dead-letters-5]', async () => {
+test('a dead letter whose sync failed before the process ended is written again before it counts', async () => {
   const seqs = async (on: SimulatedDisk) => (await lettersOf(on)).map(({ line = '' }): number => JSON.parse(line).seq);
   for (const use of ['append', 'namedAfter'] as const) {
     const before = new SimulatedDisk();

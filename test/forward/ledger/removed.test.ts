@@ -34,7 +34,7 @@ async function remove(disk: SimulatedDisk, { pipe }: Bench, last: number): Promi
 }
 
 for (const kind of ['hub', 'api'] as const) {
-  test(`${kind}: removed events that it has not confirmed are logged and counted at once, and named once when it answers [removed-2]`, async () => {
+  test(`${kind}: removed events that it has not confirmed are logged and counted at once, and named once when it answers`, async () => {
     const disk = diskWith({ [FIRST]: segment(1, 20), [segmentName(21)]: segment(21, 10) });
     await saveCursor(disk, { seq: 4, kind });
     let isReachable = false;
@@ -68,7 +68,7 @@ for (const kind of ['hub', 'api'] as const) {
   });
 }
 
-test('events removed before a destination begins are named if it begins with the first, not with a lost cursor [removed-1]', async () => {
+test('events removed before a destination begins are named if it begins with the first, not with a lost cursor', async () => {
   for (const [begin, named] of [
     ['first', upTo(20)],
     ['now', []],
@@ -92,7 +92,7 @@ test('events removed before a destination begins are named if it begins with the
   await bench.pipe.close();
 });
 
-test('a start names removed events once, except the event in flight, which is in doubt [removed-3]', async () => {
+test('a start names removed events once, except the event in flight, which is in doubt', async () => {
   const disk = diskWith({ [segmentName(21)]: segment(21, 10), ...gone(1, 20) });
   const atCrash = { seq: 4, id: 'x', sending: 5, kind: 'api' } as const;
   await saveCursor(disk, atCrash);

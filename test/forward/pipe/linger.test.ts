@@ -62,7 +62,7 @@ test('events that arrive during the pause after a request are sent together, and
   await bench.pipe.close();
 });
 
-test('a stop ends the pause and sends the waiting events in a last request, also unread ones [linger-2]', async () => {
+test('a stop ends the pause and sends the waiting events in a last request, also unread ones', async () => {
   const bench = await startAfterOne();
   record(bench, 2);
   await untilItLingers(bench);

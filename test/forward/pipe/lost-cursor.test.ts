@@ -55,7 +55,7 @@ async function forkOf(disk: SimulatedDisk, lastSeq: number, model: Model): Promi
   return `${reason}`;
 }
 
-test('a restored journal that lost the line at the seq of the hub is a fork, unless the cursor shows otherwise [forwarder-lost-1]', async () => {
+test('a restored journal that lost the line at the seq of the hub is a fork, unless the cursor shows otherwise', async () => {
   for (const isLost of [true, false]) {
     // The backup had 100 events, and the hub got 200. Offline, 200 more were recorded, and retention removed the first 250.
     const disk = diskWith({ ...gone(1, 250), ...fileAt(AFTER, 251, 300) });
@@ -83,7 +83,7 @@ test('a line that retention removed after the hub had it is no fork', async () =
   }
 });
 
-test('a fork names the first event recorded after the restore, if the cursor does not know it [lost-cursor-2]', async () => {
+test('a fork names the first event recorded after the restore, if the cursor does not know it', async () => {
   const restored = () => diskWith({ ...fileAt(BEFORE, 1, 100), ...fileAt(AFTER, 101, 130) });
   for (const [seq, kind] of [
     [200, 'hub'],

@@ -35,7 +35,7 @@ test('a new destination begins with the first event of the journal, or with the 
   }
 });
 
-test('no request is sent before the journal is readable and the cursor is saved [forwarder-15]', async () => {
+test('no request is sent before the journal is readable and the cursor is saved', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 3) });
   const hub = new Model('hub');
   let found = '';
@@ -74,7 +74,7 @@ test('with a lost cursor a hub is asked for its position, and a plain destinatio
 });
 
 for (const kind of ['hub', 'api'] as const) {
-  test(`${kind}: events that retention removed or a repair lost are named, and the next ones are sent [forwarder-9]`, async () => {
+  test(`${kind}: events that retention removed or a repair lost are named, and the next ones are sent`, async () => {
     const disk = diskWith({
       [segmentName(11)]: segment(11, 5),
       ...gone(1, 10),
@@ -91,7 +91,7 @@ for (const kind of ['hub', 'api'] as const) {
     if (kind === 'hub') assert.deepEqual(destination.lost, [...upTo(10, 3), ...upTo(20, 16)]);
   });
 
-  test(`${kind}: a damaged line stops forwarding after the events before it, and is not given up [forwarder-12]`, async () => {
+  test(`${kind}: a damaged line stops forwarding after the events before it, and is not given up`, async () => {
     const withoutEnd = diskWith({ [FIRST]: segment(1, 10).subarray(0, -9), [segmentName(12)]: segment(12, 5) });
     for (const [disk, lastSeq, sent, problem] of [
       [diskWithBadFifth(), 10, 4, /event 5 cannot be read: events-0+1.jsonl, line 5, byte .*assetlog repair/],
@@ -166,7 +166,7 @@ test('a proxy that answers in place of a hub does not make it a plain destinatio
   assert.deepEqual([models.hub.asked, models.hub.recorded, models.api.recorded], [2, [], upTo(10)]);
 });
 
-test('after a page of a proxy a hub gets no single reports [forwarder-25]', async () => {
+test('after a page of a proxy a hub gets no single reports', async () => {
   const models = { hub: new Model('hub'), api: new Model('api') };
   models.hub.answer = () => (models.hub.asked < 2 ? 'no hub' : 'record');
   await sendAll(diskWith({ [FIRST]: segment(1, 10) }), 10, byKind(models));

@@ -27,7 +27,7 @@ test('a refused event is in the dead letters with its journal line, and the next
   assert.ok(Math.abs(Date.now() - Date.parse(time)) < 60_000);
 });
 
-test('the cursor passes an event only after its dead letter is written [forwarder-23]', async () => {
+test('the cursor passes an event only after its dead letter is written', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 5) });
   const upstream = new Model('api', (_, seq) => (seq === 3 ? 'refused' : 'record'));
   let isWriting = false;
@@ -54,7 +54,7 @@ test('after 20 refusals in a row forwarding stops at the last one, and SIGHUP co
   assert.deepEqual(upstream.recorded, [1, ...upTo(30, 26)]);
 });
 
-test('an event in doubt is sent three times at most, and its dead letter says what became of it [forwarder-4]', async () => {
+test('an event in doubt is sent three times at most, and its dead letter says what became of it', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 6) });
   const upstream = new Model('api');
   upstream.answer = (_, seq) => {
@@ -139,7 +139,7 @@ test('the next event, sent to find out about one in doubt, has its dead letter t
   assert.deepEqual([next.recorded, seqsOf(await lettersOf(after))], [upTo(6, 3), [3, 4]]);
 });
 
-test('an event in flight when the process died is sent again and named once, if any call of a start fails [forwarder-5]', async () => {
+test('an event in flight when the process died is sent again and named once, if any call of a start fails', async () => {
   for (let failing = 1; ; failing += 1) {
     const disk = diskWith({ [FIRST]: segment(1, 5) });
     await saveCursor(disk, { seq: 2, sending: 4, kind: 'api' });

@@ -84,7 +84,7 @@ test('a retry that a stop or its caller ends leaves the other dead letters uncha
   }
 });
 
-test('after a power cut at any call no event that might have arrived is sent again unless it is named [retry-2]', async () => {
+test('after a power cut at any call no event that might have arrived is sent again unless it is named', async () => {
   for (const trial of eachCall('power')) {
     const [disk, model] = [await folder(), new Model('api')];
     await trial.run(disk, () => retry(disk, model));

@@ -12,7 +12,7 @@ import { createPipe, cursorOf, hubAt, idOf, lettersOf, saveCursor, sendAll, star
 const NATS = { destination: { to: 'nats://n1.example,n2.example/ASSETLOG' } };
 const CLICKHOUSE = { destination: { to: 'clickhouse+http://ch.example/assets.events', ratePerSecond: 1_000_000 } };
 
-test('an engine that removed all events of a journal gets the next ones, and the log says how to send all [to-engine-1]', async () => {
+test('an engine that removed all events of a journal gets the next ones, and the log says how to send all', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 10) });
   await saveCursor(disk, { seq: 6, kind: 'nats' });
   const engine = new Model('nats');
@@ -105,7 +105,7 @@ test('an engine at an unexpected seq is asked at once, and after a pause if that
   }
 });
 
-test('lines that are read while the cursor passes a refused event are sent, also if no event follows [to-engine-8]', async () => {
+test('lines that are read while the cursor passes a refused event are sent, also if no event follows', async () => {
   const second = segmentName(4);
   const disk = diskWith({ [FIRST]: segment(1, 3), [second]: segment(4, 2) });
   const engine = new Model('nats', (what, seq) => (what === 'send' && seq === 3 ? 'refused' : 'record'));

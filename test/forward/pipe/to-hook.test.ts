@@ -62,7 +62,7 @@ test('an event that a hook might have is sent again and not passed, without a ne
   );
 });
 
-test('an outage or a lost reply gives no event up, and restarts the time after which failures do [hook-4]', async () => {
+test('an outage or a lost reply gives no event up, and restarts the time after which failures do', async () => {
   for (const outage of ['again', 'lost', 'stopped'] as const) {
     const disk = diskWith({ [FIRST]: checksFailedAt([2], 10) });
     let untilMs = 0;

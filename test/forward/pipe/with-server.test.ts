@@ -134,7 +134,7 @@ test('a request without an answer for some time is shown, also in the file, unti
   await eventually('it waits', () => pipe.status.state === 'waiting');
 });
 
-test('a retry sends a hub its refused event as a single report, so that the position of the hub does not change [link-4]', async (t) => {
+test('a retry sends a hub its refused event as a single report, so that the position of the hub does not change', async (t) => {
   const disk = diskWith({ [FIRST]: segment(1, 5) });
   const { url: to, got } = await startScripted(t, ({ method, url, body }) => {
     if (method === 'GET') return [200, '{"seq":0,"id":null}'];

@@ -74,7 +74,7 @@ test('deadlines are not checked without a connection, nor before the next one is
   assert.ok(counted.looks <= idle + 1, 'after the last connection');
 });
 
-test('a connection whose deadlines are not being checked still gets 408 for a part of a request or of a body [deadlines-2]', async (t) => {
+test('a connection whose deadlines are not being checked still gets 408 for a part of a request or of a body', async (t) => {
   const counted = countLooks(t);
   const body = post('/report_asset_materialization/a', '{"description":"x"}').slice(0, -3);
   for (const [part, timeouts, error] of [

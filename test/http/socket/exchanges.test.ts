@@ -69,7 +69,7 @@ test('clients that do not read the same document share its memory', async (t) =>
   });
 });
 
-test('ignored requests take no memory, although Node holds them [exchanges-3]', async (t) => {
+test('ignored requests take no memory, although Node holds them', async (t) => {
   const collect = saveMemory();
   const heapBytes = () => {
     collect();

@@ -60,7 +60,7 @@ test('a HEAD of a stream gets only the head, and no piece is produced', async (t
   assert.equal(calls, 1);
 });
 
-test('no further piece is produced for a client that does not read, and the client is disconnected [http-streams-4]', async (t) => {
+test('no further piece is produced for a client that does not read, and the client is disconnected', async (t) => {
   let produced = 0;
   let isClosed = false;
   const endless = async function* () {
@@ -259,7 +259,7 @@ test('incomplete replies are logged at a bounded rate, and the others are counte
   assert.ok(logged() < 10 && counted() > 0, `${logged()} and ${counted()}`);
 });
 
-test('at the cap a client that reads no reply is disconnected for a new connection, but a client that reads is not [http-streams-3]', async (t) => {
+test('at the cap a client that reads no reply is disconnected for a new connection, but a client that reads is not', async (t) => {
   const endless = async function* () {
     for (;;) {
       yield Buffer.alloc(64 * 1024);

@@ -6,7 +6,7 @@ import { gzipSync } from 'node:zlib';
 import { limits } from '../../../src/config/limits.ts';
 import { Unpacker } from '../../../src/http/socket/unpacker.ts';
 
-test('two bodies are decompressed at a time, in order, also after a bad one [unpacker-1]', async () => {
+test('two bodies are decompressed at a time, in order, also after a bad one', async () => {
   const unpacker = new Unpacker(limits);
   const running = new Set<number>();
   const started: number[] = [];

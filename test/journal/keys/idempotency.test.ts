@@ -123,7 +123,7 @@ test('a failed sync refuses a report and all that joined it', async () => {
   assert.equal((await append(event('k'))).kind, 'refused');
 });
 
-test('each event of a report is new, known or a conflict, and one conflict refuses all of them [journal-idempotency-8]', async () => {
+test('each event of a report is new, known or a conflict, and one conflict refuses all of them', async () => {
   const { disk, append } = await openNew();
   assert.deepEqual(await append(event('a'), event(undefined), event('b')), RECORDED);
   assert.deepEqual(await append(event('c'), event('b'), event(undefined), event('a')), {
@@ -187,7 +187,7 @@ test('the events of a report can join several earlier reports, and are answered 
   assert.deepEqual(recordedKeys(disk), ['a', 'b', 'c']);
 });
 
-test('colliding hashes lose no report, and parallel lookups record no key twice [journal-idempotency-5]', async () => {
+test('colliding hashes lose no report, and parallel lookups record no key twice', async () => {
   const { disk, append } = await openNew({ hashKey: (text) => ({ text, high: 1, low: 1 }), segmentBytes: 700 });
   const keys = Array.from({ length: 12 }, (_, index) => `k${index % 6}`);
   for (let round = 0; round < 3; round += 1) {
@@ -220,7 +220,7 @@ test('a report without a key is queued at once and in order while another report
   assert.deepEqual(descriptions, ['first', '1', '2', '3']);
 });
 
-test('keyReadsMax reports look up lines at a time, waiting ones count, and a silent disk is a 503 [journal-idempotency-6]', async () => {
+test('keyReadsMax reports look up lines at a time, waiting ones count, and a silent disk is a 503', async () => {
   const { disk, append, journal } = await openNew({ limits: { ...quickLimits, diskAnswerMs: 300, keyReadsMax: 2 } });
   for (const key of ['a', 'b', 'c', 'd']) await append(event(key));
   disk.calls.length = 0;
@@ -254,7 +254,7 @@ test('a stop finishes pending lookups, and records their events', async () => {
   assert.equal((await append(event('a'))).kind, 'refused');
 });
 
-test('an unreadable or damaged line is a 503 and an entry in the log [journal-idempotency-7]', async () => {
+test('an unreadable or damaged line is a 503 and an entry in the log', async () => {
   const { disk, append, notices } = await openNew();
   await append(event('a'));
   await append(event('b'));
@@ -364,7 +364,7 @@ test('a start that remembers more keys than the last run reads the segments whos
   await third.journal.close();
 });
 
-test('without sidecars a start reads a limited number of bytes, and logs how far back keys are known [journal-idempotency-11]', async () => {
+test('without sidecars a start reads a limited number of bytes, and logs how far back keys are known', async () => {
   const disk = new SimulatedDisk();
   const first = await open(disk, SMALL);
   const keys = Array.from({ length: 20 }, (_, index) => `k${index}`);
@@ -432,7 +432,7 @@ test('the good lines of a damaged segment give their keys, and no sidecar is wri
   assert.equal(disk.bytes(sidecarName(1)), undefined);
 });
 
-test('the result of a report has the seqs of all its events [journal-seqs-1]', async () => {
+test('the result of a report has the seqs of all its events', async () => {
   const disk = new SimulatedDisk();
   const { journal } = await open(disk);
   const results: string[] = [];

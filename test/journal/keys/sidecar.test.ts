@@ -63,7 +63,7 @@ test('a sidecar without keys is small, and keys that are forgotten during its wr
   assert.equal(new Set(Array.from({ length: sidecar?.size ?? 0 }, (_, at) => sidecar?.at(at).seq)).size, sidecar?.size);
 });
 
-test('a sidecar is not used for a segment with other lines, another length or another name [idempotency-sidecar-2]', async () => {
+test('a sidecar is not used for a segment with other lines, another length or another name', async () => {
   const { disk, file, keys } = setUp();
   await writeSidecar(disk, file, keys, 10);
   const bytes = disk.bytes(FILE) as Buffer;
@@ -81,7 +81,7 @@ test('a sidecar is not used for a segment with other lines, another length or an
   assert.equal(await readSidecar(disk, FIRST_SEQ + 1), undefined);
 });
 
-test('a sidecar with a changed, missing or additional byte is not used [idempotency-sidecar-3]', async () => {
+test('a sidecar with a changed, missing or additional byte is not used', async () => {
   const { disk, file, keys } = setUp();
   await writeSidecar(disk, file, keys, 10);
   const good = disk.bytes(SIDECAR) as Buffer;

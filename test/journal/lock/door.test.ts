@@ -68,7 +68,7 @@ test('only the id of a file in the folder is accepted as a ticket', { skip }, as
   assert.ok(readdirSync(folder).includes('kept'));
 });
 
-test('a client of the lock that sends no request is disconnected [door-3]', { skip }, async (t) => {
+test('a client of the lock that sends no request is disconnected', { skip }, async (t) => {
   const { folder } = await open(t);
   const began = performance.now();
   assert.equal(await untilClosed(await connectTo(t, folder)), STATE);

@@ -145,7 +145,7 @@ function linksIn(folder: string): string[] {
     .filter((path) => existsSync(path) && realpathSync(path).endsWith('y'.repeat(100)));
 }
 
-test('a lock file that is removed, replaced or moved away with its folder is noticed [lock-3]', {
+test('a lock file that is removed, replaced or moved away with its folder is noticed', {
   skip: withoutFiles,
 }, async (t) => {
   const losses: Record<string, (folder: string, name: string) => void> = {

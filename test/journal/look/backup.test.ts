@@ -100,7 +100,7 @@ test('a backup beside a writer copies only durable lines [journal-backup-4]', as
   assert.equal(target.text(FIRST), bytes.toString());
 });
 
-test('a service that starts during a backup decides which lines are durable [journal-backup-5]', async () => {
+test('a service that starts during a backup decides which lines are durable', async () => {
   const { lines, bytes } = makeLines(5);
   const target = new SimulatedDisk();
   const result = await run(diskWith({ [FIRST]: bytes }), target, { kind: 'unsaid' }, { kind: 'before', seq: 3 });
@@ -122,7 +122,7 @@ test('a torn end after a crash is left out and reported, and an end that no cras
   assert.equal(target.text(FIRST), whole.toString());
 });
 
-test('damage is reported with file, line and byte, and the events before it are kept [journal-backup-1]', async () => {
+test('damage is reported with file, line and byte, and the events before it are kept', async () => {
   const [one = Buffer.alloc(0), two = Buffer.alloc(0), three = Buffer.alloc(0)] = splitLines(segment(4, 3));
   const damages: [Buffer, RegExp, number][] = [
     [Buffer.concat([one, flip(two, 40), three]), /events-0{19}4\.jsonl, line 2, byte \d+: its crc is/, 4],
@@ -147,14 +147,14 @@ test('damage is reported with file, line and byte, and the events before it are 
   await assert.rejects(short, /the events 4 to 8 are missing/);
 });
 
-test('lines that are missing since the last clean stop are damage [journal-backup-7]', async () => {
+test('lines that are missing since the last clean stop are damage', async () => {
   const source = diskWith({ [FIRST]: segment(1, 3) });
   const { bytes, chain } = makeLines(4);
   await markCleanStop(source, { file: FIRST, bytes: bytes.length, chain });
   await assert.rejects(run(source, new SimulatedDisk()), /the events 4 to 4 are missing/);
 });
 
-test('a backup of another journal is refused and left unchanged [journal-backup-6]', async () => {
+test('a backup of another journal is refused and left unchanged', async () => {
   const others: Record<string, Buffer>[] = [
     { [FIRST]: segment(1, 2) },
     { [FIRST]: segment(1, 9) },
@@ -180,7 +180,7 @@ test('a backup of another journal is refused and left unchanged [journal-backup-
   await assert.rejects(run(source, kept), /holds the events to 5, and \S+ has those from 4 on in other files/);
 });
 
-test('events that retention removed stay in the backup, and those never copied are marked and reported [journal-backup-14]', async () => {
+test('events that retention removed stay in the backup, and those never copied are marked and reported', async () => {
   const target = new SimulatedDisk();
   await run(diskWith({ [FIRST]: files[FIRST] as Buffer }), target);
   const later = diskWith({ [REMOVED_3]: Buffer.alloc(0), [FOURTH]: files[FOURTH] as Buffer });
@@ -276,7 +276,7 @@ test('a power cut at any call leaves a journal that the next run completes, with
   assert.deepEqual(target.names(), [FIRST]);
 });
 
-test('segments that retention removes at any call of the backup are skipped [journal-backup-2]', async () => {
+test('segments that retention removes at any call of the backup are skipped', async () => {
   const withLines: [number, ...Durable[]][] = [[0], [2], [3], [2, { kind: 'before', seq: 9 }]];
   for (const [lines, ...answers] of withLines) {
     for (let number = 1, isRemoved = true; isRemoved; number += 1) {
@@ -323,7 +323,7 @@ test('a backup of a restored journal with a gap keeps lost events lost, and remo
   ]);
 });
 
-test('an error of the disk at any call fails the backup, and the next run completes it durably [journal-backup-13]', async () => {
+test('an error of the disk at any call fails the backup, and the next run completes it durably', async () => {
   const source = diskWith(files);
   for (const code of ['EIO', 'ENOSPC']) {
     for (const trial of eachCall('once', code)) {
@@ -346,7 +346,7 @@ test('an error of the source is not taken for a removed segment', async () => {
   await assert.rejects(run(source, new SimulatedDisk()), { code: 'EIO' });
 });
 
-test('a backup of a journal that is forwarded has its id, its marks and its dead letters, and no cursor [journal-backup-8]', async () => {
+test('a backup of a journal that is forwarded has its id, its marks and its dead letters, and no cursor', async () => {
   const [source, target] = [diskWith({ ...files, ...forwarded }), new SimulatedDisk()];
   await run(source, target);
   const all = { ...files, ...carried };

@@ -336,7 +336,7 @@ function follow(t: TestContext, folder: string, progress = progressOf(), filter:
   return { seen, stop, until, idle };
 }
 
-test('a follower waits for the folder, for complete lines and for new segments, and shows each line once [reader-1]', async (t) => {
+test('a follower waits for the folder, for complete lines and for new segments, and shows each line once', async (t) => {
   const folder = join(newFolder(t), 'later');
   const { seen, stop, until } = follow(t, folder);
   const { lines, chain } = makeLines(6);
@@ -406,7 +406,7 @@ test('without --follow only durable lines are shown, and all lines with a note i
   assert.deepEqual([seqs, remarks.map(({ kind }) => kind)], [upTo(15), ['note']]);
 });
 
-test('lines added after no writer was found are left for the next reading [reader-4]', async () => {
+test('lines added after no writer was found are left for the next reading', async () => {
   const { bytes, lines } = makeLines(4);
   const disk = diskWith({ [FIRST]: Buffer.concat(lines.slice(0, 3)) });
   const durable = (): Durable => {

@@ -180,7 +180,7 @@ async function memoryOf(args: readonly string[]): Promise<{ maxRssBytes: number;
   return { maxRssBytes: Number(/^RSS (\d+)$/m.exec(finished.stderr)?.[1]) * 1024, finished };
 }
 
-test('a repair takes little memory, whatever the size of the file and of the damage [repair-4]', async (t) => {
+test('a repair takes little memory, whatever the size of the file and of the damage', async (t) => {
   const data = newFolder(t);
   const path = join(data, FIRST);
   const count = rounds({ long: 150_000, short: 30_000 });
@@ -336,7 +336,7 @@ const harder: Files = {
   ...(await stoppedAt({ file: segmentName(13), bytes: 9_000, chain: { seq: 25, crc: 1 } })),
 };
 
-test('if any call of a repair fails or is the last before a power cut, the next repair loses nothing [repair-3]', async () => {
+test('if any call of a repair fails or is the last before a power cut, the next repair loses nothing', async () => {
   const reference = diskWith(hard);
   await repair(reference);
   const good = eventsOf(reference);

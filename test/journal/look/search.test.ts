@@ -59,7 +59,7 @@ test('a search shows the same lines as a full reading, byte for byte', async () 
   assert.equal((await readLines(disk, RARE, { isSearch: true })).seqs.length, 9);
 });
 
-test('a search shows no line that does not verify: it reads the file line by line and reports the damage [search-1]', async () => {
+test('a search shows no line that does not verify: it reads the file line by line and reports the damage', async () => {
   const { bytes, lines } = makeLines(40, START, (seq) => ({
     ...plainEvent(seq),
     assetKey: [seq % 10 === 0 ? 'ten' : 'a'],
@@ -173,7 +173,7 @@ test('after any damage a reader and a search show only written lines in order, a
   await Promise.all(Array.from({ length: rounds({ long: 2_000, short: 150 }) }, (_, round) => attempt(round)));
 });
 
-test('a search finds only durable lines, and all lines of closed segments, also of one that closes meanwhile [search-2]', async () => {
+test('a search finds only durable lines, and all lines of closed segments, also of one that closes meanwhile', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 10), [segmentName(11)]: segment(11, 5) });
   const filter = { keyPrefix: ['a'] };
   for (const seq of [11, 13, 16]) {

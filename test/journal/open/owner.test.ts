@@ -74,7 +74,7 @@ test('files, folders and locks that root creates belong to the owner of the fold
   await lock.release();
 });
 
-test('root creates a file in the folder that it opened, even if its name is that of another folder by then [owner-1]', {
+test('root creates a file in the folder that it opened, even if its name is that of another folder by then', {
   skip: withoutRoot,
 }, async (t) => {
   const folder = userFolder(t);

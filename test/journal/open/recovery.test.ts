@@ -127,7 +127,7 @@ function* listExamples(): Generator<[kind: FindingKind, position: SegmentPositio
   }
 }
 
-test('every kind of finding has examples, and a start decides each of them by the table [recovery-4]', async () => {
+test('every kind of finding has examples, and a start decides each of them by the table', async () => {
   assert.deepEqual(Object.keys(examples).sort(), Object.keys(decisions).sort());
   const outcomes: Readonly<Record<RecoveryDecision, (files: Files, kind: FindingKind) => Promise<void>>> = {
     use: startsUnchanged,
@@ -255,7 +255,7 @@ test('a folder with only markers of removed or lost events has missing segments'
   }
 });
 
-test('a segment that exists only under another name is missing, and the finding has that name [recovery-11]', async () => {
+test('a segment that exists only under another name is missing, and the finding has that name', async () => {
   const gz = (seq: number) => ({ [`${segmentName(seq)}.gz`]: Buffer.from('packed') });
   const folders: readonly (readonly [Files, number])[] = [
     [{ [FIRST]: three, ...gz(4), [SEVENTH]: segment(7, 2) }, 4],
@@ -307,7 +307,7 @@ test('after a clean stop a last line with any bad byte is refused', async () => 
   assert.match(finding.problem, /^its crc is [0-9a-f]{8}, computed [0-9a-f]{8}, although the last stop was clean$/);
 });
 
-test('after a clean stop a journal that was truncated at a line end, or lost its last file, is refused [recovery-6]', async () => {
+test('after a clean stop a journal that was truncated at a line end, or lost its last file, is refused', async () => {
   const atSeven = segment(4, 3);
   const afterSix = makeLines(3, { seq: 4, crc: 0 }).chain;
   const stopped = await markerOf({ file: FOURTH, bytes: atSeven.length, chain: { ...afterSix, seq: 7 } });
@@ -350,7 +350,7 @@ test('after a clean stop a journal that was truncated at a line end, or lost its
   assert.equal((await startOn(await markerOf({ file: FIRST, bytes: 0, chain: START }))).next.seq, 1);
 });
 
-test('a torn, changed or stale marker is ignored and is never damage; an empty marker is a clean stop [recovery-7]', async () => {
+test('a torn, changed or stale marker is ignored and is never damage; an empty marker is a clean stop', async () => {
   const marker = stoppedAfterThree[MARKER] as Buffer;
   const torn = { [FIRST]: Buffer.concat([three, Buffer.from('torn')]) };
   const notWhole = [
@@ -512,7 +512,7 @@ for (const [what, stop, code] of [
   });
 }
 
-test('a start that lost its lock while reading does not replace the file, since another process might append to it [recovery-2]', async () => {
+test('a start that lost its lock while reading does not replace the file, since another process might append to it', async () => {
   for (const end of ['', '{"seq":4,"torn']) {
     const files = { [FIRST]: Buffer.concat([three, Buffer.from(end)]) };
     const disk = diskWith(files);

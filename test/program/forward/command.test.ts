@@ -384,7 +384,7 @@ test('skip, from and identity --new change a folder without a service, and are r
   assert.deepEqual([await seqOf(data), await readSource(openDisk(data))], [5, after]);
 });
 
-test('an action that is not possible is refused with 2, and the error lists the possible ones [program-forward-1]', async (t) => {
+test('an action that is not possible is refused with 2, and the error lists the possible ones', async (t) => {
   const data = await newForwardedFolder(t);
   const refusals: readonly (readonly [string[], RegExp])[] = [
     [

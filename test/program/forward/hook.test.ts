@@ -73,7 +73,7 @@ test('each failed check is posted at least once and in order, despite errors of 
   assert.match(metrics, /^assetlog_forward_lag_events\{destination="failed-checks"\} 0$/m);
 });
 
-test('a hook is shown by its host alone, even if the hook repeats its URL [hook-7]', async (t) => {
+test('a hook is shown by its host alone, even if the hook repeats its URL', async (t) => {
   const [, , team = '', channel = '', key = ''] = SECRET.split('/');
   const answers: Scripted[] = [
     [400, `no webhook at ${SECRET}`],

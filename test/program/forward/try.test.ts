@@ -78,7 +78,7 @@ test('forward test works with a token that may forward, and stores nothing at th
   assert.deepEqual(figures, [0, 0]);
 });
 
-test('each destination of a file is tried, and each failure is printed with what to do [forward-test-2]', async (t) => {
+test('each destination of a file is tried, and each failure is printed with what to do', async (t) => {
   const takes = await startScripted(t, ({ method }) => [method === 'GET' ? 404 : 400, '{"error":"no asset key"}']);
   const page = await startScripted(t, ({ method }) => [method === 'GET' ? 200 : 405, '<html>welcome</html>']);
   const anything = await startScripted(t, ({ method }) => [method === 'GET' ? 404 : 200, '{}']);

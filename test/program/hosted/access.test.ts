@@ -13,7 +13,7 @@ import { metricsOf } from '../../support/metrics.ts';
 import { newFolder, run, startService } from '../../support/program.ts';
 import { ask, get, post, withoutChance } from '../../support/wire.ts';
 
-test('the first failure of each address is logged with its reason, for 20 addresses at most, and never with the token [hosted-7]', async (t) => {
+test('the first failure of each address is logged with its reason, for 20 addresses at most, and never with the token', async (t) => {
   const { file, args, tokenOf } = writeDeployments(t, ['prod', 'test']);
   const past = newToken().token;
   const of = (token: string, more: object) => ({ sha256: sha256(token).toString('hex'), ...more });
@@ -128,7 +128,7 @@ test('a token is printed with its name, its rights and its end, unless these are
   }
 });
 
-test('a token is written to a new file that only its owner may read, and then only its entry is printed [token-out-1]', async (t) => {
+test('a token is written to a new file that only its owner may read, and then only its entry is printed', async (t) => {
   const folder = newFolder(t);
   const file = join(folder, 'hub.token');
   const printed = await run(['token', '--name', 'ci', '--out', file]);

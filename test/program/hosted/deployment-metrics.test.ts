@@ -100,7 +100,7 @@ test('the size of a journal is right after retention and an idle close', async (
   assert.equal(await bytes(), bytesIn(join(data, 'prod')));
 });
 
-test('without the option no metric names a deployment or a token [deployment-metrics-1]', async (t) => {
+test('without the option no metric names a deployment or a token', async (t) => {
   const { report, port, file, get } = await host(t, ['prod-x', 'test-x']);
   for (const token of [undefined, 'wrong']) await report('prod-x', token);
   const text = await metricsOf({ port });

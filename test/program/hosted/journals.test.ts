@@ -35,7 +35,7 @@ test('each deployment has its own journal, which its first report opens [hosted-
   assert.ok(readdirSync(join(data, 'prod')).includes('.stopped-cleanly'));
 });
 
-test('a damaged or locked journal or a failing disk stops only its own deployment, which recovers by itself [hosted-6]', async (t) => {
+test('a damaged or locked journal or a failing disk stops only its own deployment, which recovers by itself', async (t) => {
   const simulated = new Map<string, SimulatedDisk>();
   const parts = {
     openDisk: (folder: string): Disk => {
@@ -112,7 +112,7 @@ test('a large upload is refused before it is sent while the queue of an opening 
   );
 });
 
-test('a deployment whose lock file is removed fails alone, and is opened again once no other process has the lock [hosted-1]', async (t) => {
+test('a deployment whose lock file is removed fails alone, and is opened again once no other process has the lock', async (t) => {
   for (const lockCheckMs of [20, 60_000]) {
     const { data, report, get, notices } = await host(t, ['prod'], { limits: { lockCheckMs } });
     assert.equal((await report('prod')).status, 200);

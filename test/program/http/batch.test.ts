@@ -75,7 +75,7 @@ test('a batch that could never be queued is a 413 instead of a 503, and the same
   }
 });
 
-test('on a full disk a batch gets 503 and leaves no line, and is accepted when there is space [program-batch-2]', {
+test('on a full disk a batch gets 503 and leaves no line, and is accepted when there is space', {
   skip: withoutPrlimit,
 }, async (t) => {
   const service = await startService(t);

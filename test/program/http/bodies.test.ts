@@ -114,7 +114,7 @@ test('a client whose large upload is refused early can read its reply', async (t
   }
 });
 
-test('when upload memory is used up the longest stalled upload gets 408, and an upload with progress continues [service-5]', async (t) => {
+test('when upload memory is used up the longest stalled upload gets 408, and an upload with progress continues', async (t) => {
   const limits = { uploadBytesMax: 250_000, stalledUploadMs: 2_000, deadlineCheckMs: 20 };
   const { port } = await serve(t, { limits });
   const body = JSON.stringify({ asset_key: 'a', description: 'x'.repeat(100_000) });
@@ -138,7 +138,7 @@ test('when upload memory is used up the longest stalled upload gets 408, and an 
   for (const wire of [stalled, moving, other]) wire.close();
 });
 
-test('an upload without memory for its body gets 503 and is read to its end, and the service continues [service-6]', async (t) => {
+test('an upload without memory for its body gets 503 and is read to its end, and the service continues', async (t) => {
   // More than any machine can allocate, which causes the same error as a machine without memory.
   const { port, notices } = await serve(t, { limits: { bodyBytesMax: 2 ** 52, uploadBytesMax: 2 ** 52 } });
   const body = JSON.stringify({ asset_key: 'a', description: 'x'.repeat(300_000) });

@@ -120,7 +120,7 @@ test('reading pauses while too many replies are pending, and continues when they
   wire.close();
 });
 
-test('at the cap the longest idle connection is closed for a new one, and no connection that waits for its reply [service-4]', async (t) => {
+test('at the cap the longest idle connection is closed for a new one, and no connection that waits for its reply', async (t) => {
   const limits = { evictableMs: 3_000, deadlineCheckMs: 20 };
   const { disk, port, notices } = await serveSimulated(t, { args: ['--max-connections', '3'], limits });
   const { opened: syncing, open: release } = gate();

@@ -62,7 +62,7 @@ test('each hostile input gets its reply, and only what the table says is recorde
 
 const withoutAddresses = process.platform !== 'linux' && 'only Linux lets every address of 127.0.0.0/8 connect';
 
-test('in hosted mode each hostile input gets its reply, and only what the table says is recorded [hostile-1]', {
+test('in hosted mode each hostile input gets its reply, and only what the table says is recorded', {
   concurrency: ROWS_AT_A_TIME,
   skip: withoutAddresses,
 }, async (t) => {

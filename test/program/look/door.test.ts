@@ -26,7 +26,7 @@ async function answerTo(folder: string, line: string): Promise<string> {
   return text.slice(text.indexOf('\n') + 1).trimEnd();
 }
 
-test('a request without a file of the folder is refused, and so is one that is not known [door-1]', {
+test('a request without a file of the folder is refused, and so is one that is not known', {
   skip,
 }, async (t) => {
   const service = await startService(t);

@@ -55,7 +55,7 @@ async function host(
   };
 }
 
-test('without the right every reading gets the same 403, with and without data [who-may-read-3]', async (t) => {
+test('without the right every reading gets the same 403, with and without data', async (t) => {
   const { get, report } = await host(t);
   await report('orders');
   const queries = ['', '?limit=1', '?key=orders', '?key=nothing', '?after_seq=1', '?x=1', '?limit=0', '?x=%zz'];
@@ -110,7 +110,7 @@ test('a stream continues after a reload that keeps the right of its token, and a
   await stream.until('the second', () => stream.seqs.length === 2);
 });
 
-test('a stream and a long poll end when their token expires [who-may-read-2]', async (t) => {
+test('a stream and a long poll end when their token expires', async (t) => {
   const { service, get, open, write } = await host(t, { rightsCheckMs: 20 });
   write(REPORTER, entry(reader, { may: ['read'], notAfter: new Date(Date.now() + 5_000).toISOString() }));
   await service.reload();

@@ -65,7 +65,7 @@ test('lines are sent in batches over one connection, in order, each with a key o
   assert.equal(service.events().length, 4_000);
 });
 
-test('the document of a hosted service is requested once above the deployment, without the token [report-batches-3]', async (t) => {
+test('the document of a hosted service is requested once above the deployment, without the token', async (t) => {
   const { args, tokenOf } = writeDeployments(t, ['prod']);
   const [token, secret] = [join(newFolder(t), 'token'), tokenOf('prod')];
   writeFileSync(token, secret, { mode: 0o600 });
@@ -264,7 +264,7 @@ const BATCH = '/report_asset_batch/';
 const WITH_BATCH = { paths: { [BATCH]: { post: {} } } };
 const WITH_KEYS = { ...WITH_BATCH, components: { parameters: { 'Idempotency-Key': {} } } };
 
-test('without keys a batch in doubt is not sent again, and its lines are counted as perhaps recorded [report-batches-1]', async (t) => {
+test('without keys a batch in doubt is not sent again, and its lines are counted as perhaps recorded', async (t) => {
   const { url, posts } = await serve(t, WITH_BATCH, (_path, body, count) =>
     count === 2 ? [500, { error: 'broken' }] : [200, { recorded: body.split('\n').length }],
   );

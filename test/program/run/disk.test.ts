@@ -85,7 +85,7 @@ test('a journal that contradicts itself gives 503 and ends the service with 1, a
   }
 });
 
-test('a lock file that is removed ends the service with 5, at the next report or without one [service-8]', async (t) => {
+test('a lock file that is removed ends the service with 5, at the next report or without one', async (t) => {
   for (const lockCheckMs of [20, 60_000]) {
     const { data, port, ended, notices } = await serve(t, { limits: { lockCheckMs } });
     for (const name of readdirSync(data)) if (name.startsWith('.lock-')) rmSync(join(data, name));

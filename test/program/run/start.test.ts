@@ -123,7 +123,7 @@ test('while a journal is read for longer the service is alive, not ready, and re
   assert.equal((await ask(port, post(`${TARGET}a`))).status, 200);
 });
 
-test('a failed start reports its reason, with an exit code for it, and leaves folder and port free [service-7]', async (t) => {
+test('a failed start reports its reason, with an exit code for it, and leaves folder and port free', async (t) => {
   const running = await serve(t);
   const [damaged, broken] = [newFolder(t), newFolder(t)];
   writeFileSync(join(damaged, segmentName(1)), 'garbage\n{"seq":2,"x":1,"crc":"00000000"}\n');
@@ -265,7 +265,7 @@ test('a folder that is locked late because of a full disk gets the same warnings
   assert.ok(waits >= 0 && at('every user of this machine may write to the data folder') > waits, notices.join(''));
 });
 
-test('a failed start keeps its folder locked while the journal that it opened might still be written [service-9]', async (t) => {
+test('a failed start keeps its folder locked while the journal that it opened might still be written', async (t) => {
   const data = newFolder(t);
   const disk = new SimulatedDisk(data);
   const isLocked = () => readdirSync(data).some((name) => name.startsWith('.lock-'));

@@ -37,7 +37,7 @@ test('SIGTERM and SIGINT are logged, and end the service with 0 when everything 
   }
 });
 
-test('requests that arrived before a stop get their replies, even if they were not read yet [stop-1]', async (t) => {
+test('requests that arrived before a stop get their replies, even if they were not read yet', async (t) => {
   const service = await serve(t);
   const wires = await Promise.all(Array.from({ length: 64 }, () => Wire.open(service.port)));
   for (const wire of wires) wire.send(post(`${TARGET}before`));
@@ -51,7 +51,7 @@ test('requests that arrived before a stop get their replies, even if they were n
   await stopped;
 });
 
-test('a stop ends the pause of --commit-delay, and a request that was read before starts no other one [stop-2]', async (t) => {
+test('a stop ends the pause of --commit-delay, and a request that was read before starts no other one', async (t) => {
   const deployments = writeDeployments(t, ['prod']);
   for (const [args, path, headers] of [
     [[], '', []],
