@@ -135,7 +135,7 @@ const badNames: readonly string[] = [
 const badRests: readonly string[] = [
   ...['', '/', '//', '/.', '/..', '/../test/report_asset_check/x', '/%2e%2e/test/report_asset_check/x'],
   ...['//report_asset_check/x', '/./report_asset_check/x', '/prod/report_asset_check/x', '/test/report_asset_check/x'],
-  ...['/livez', '/readyz', '?x=/report_asset_check/x'],
+  ...['/livez', '/readyz/x', '?x=/report_asset_check/x'],
 ];
 
 /** Requests with a second mistake: without a token the reply does not reveal it. */
