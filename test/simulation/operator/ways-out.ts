@@ -6,7 +6,7 @@ import { readLastSeq } from '../../../src/forward/folder.ts';
 import { isOpen } from '../../../src/forward/ledger/letter.ts';
 import { readLetterStates } from '../../../src/forward/ledger/letters.ts';
 import { stateName } from '../../../src/forward/pipe/status.ts';
-import { readSource } from '../../../src/forward/source.ts';
+import { readEras, readSource } from '../../../src/forward/source.ts';
 import { type Disk, unlessAbsent } from '../../../src/journal/disk.ts';
 import type { Chance } from '../../world/chance.ts';
 import { GATEWAY } from '../../world/network.ts';
@@ -24,6 +24,8 @@ export class WaysOut {
   readonly #parts: Pick<OperatorParts, 'world' | 'oracle'>;
   readonly #chance: Chance;
   readonly #stopFor: (journal: MachineJournal, work: Work) => void;
+  /** The ids that journals had before an operator gave them others. */
+  readonly #firstIds = new Map<MachineJournal, string | undefined>();
 
   constructor(
     parts: Pick<OperatorParts, 'world' | 'oracle'>,
@@ -120,9 +122,15 @@ export class WaysOut {
   /** @param seq the first event under the new id */
   async #giveId(journal: MachineJournal, seq: number | undefined, disk: Disk): Promise<void> {
     const { oracle } = this.#parts;
+    const first = this.#firstIds.get(journal) ?? (await readSource(disk));
+    this.#firstIds.set(journal, first);
     while ((await this.#renameOrContinue(journal, seq, disk)) !== undefined);
+    const source = await readSource(disk);
+    // Also those of commands that a crash or a failing disk has ended: lines may have the name of each.
+    const given = source === undefined ? [] : await readEras(disk, source);
+    for (const [, id] of given) if (id !== first) oracle.history.renamed.add(id);
     for (const [name, to] of oracle.destinationsOf(journal))
-      if (!('received' in to)) oracle.begins(journal, name, cursorSeq(journal.disk, name) + 1, await readSource(disk));
+      if (!('received' in to)) oracle.begins(journal, name, cursorSeq(journal.disk, name) + 1, source);
   }
 
   /** @returns the destination that had to be continued first, since it could not be asked yet: then it is tried again */
