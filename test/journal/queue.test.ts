@@ -22,6 +22,24 @@ test('reports beyond the limit of the queue are refused at once, and waiting rep
   assert.equal(await report('again'), undefined);
 });
 
+test('reports that wait for the disk count in the share of a journal [journal-16]', async () => {
+  const { disk, report } = await openSimulated({ limits: quickLimits, retain: { maxBytes: 10_000 } });
+  const release = hold(disk, 'sync');
+  const first = report('first');
+  await eventually('the sync', () => disk.count('sync') === 1);
+  const waiting = Array.from({ length: 40 }, (_, index) => report(`${index}`));
+  release();
+  const refused = (await Promise.all(waiting)).filter((reason) => reason !== undefined);
+  assert.match(refused[0] ?? '', /^the journal of this deployment is full: its maxBytes is 10000/);
+  assert.ok(refused.length > 0 && refused.length < 40, `${refused.length}`);
+  const bytes = (await disk.list()).filter((name) => name.endsWith('.jsonl')).map((name) => disk.bytes(name)!.length);
+  assert.ok(
+    bytes.every((size) => size <= 10_000),
+    `${bytes}`,
+  );
+  assert.equal(await first, undefined);
+});
+
 test('journals that share a backlog share its bound, and release their part [journal-13]', async () => {
   const disks = [new SimulatedDisk(), new SimulatedDisk()] as const;
   const shared = { backlog: { bytes: 0 }, limits: { ...quickLimits, backlogBytesMax: 10_000 } };
