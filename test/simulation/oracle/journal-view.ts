@@ -332,14 +332,16 @@ export class JournalView {
     this.byName.set(`${nameOf(line)}`, line);
   }
 
-  #isRepeat(before: SeenLine, { id, from }: SeenLine): boolean {
+  #isRepeat(before: SeenLine, line: SeenLine): boolean {
+    const { id, from } = line;
     if (from === undefined && before.from === undefined) return true;
     if (from === undefined || before.from === undefined) return id === before.id;
     if (from[0] === before.from[0]) return from[1] === before.from[1];
     // "It continues after its own cursor": what its copy has sent for both comes again under the new id.
     // So it does under the former id, from a copy of before it was given up.
     const { renamed } = this.#history;
-    return id === before.id && !renamed.has(from[0]) && !renamed.has(before.from[0]);
+    const names = [from, before.from, nameOf(line)!, nameOf(before)!];
+    return id === before.id && !names.some(([journal]) => renamed.has(journal));
   }
 }
 
