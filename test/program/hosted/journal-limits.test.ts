@@ -77,7 +77,7 @@ test('a full deployment refuses reports with its limit, also after a restart, an
   limit(service, 'full', { maxBytes: 2 * maxBytes });
   await again.reload();
   assert.equal((await report('full')).status, 200);
-  limit(service, 'other', { maxBytes });
+  limit(service, 'other', { maxBytes: 20_000 });
   await again.reload();
   await eventually('a new limit counts', async () => (await report('other')).status === 503);
   assert.equal((await runHere(['verify', '--data', join(service.data, 'full')])).code, 0);
