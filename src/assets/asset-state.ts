@@ -204,7 +204,7 @@ export class AssetStates {
       this.#refuse();
       return;
     }
-    const { passed = false, severity = '' } = event;
+    const { passed = false, severity = '', isErased } = event;
     if (this.#takeLatest(check, seq, timeMs, place, event)) {
       check.passed = passed;
       check.severity = severity;
@@ -212,7 +212,7 @@ export class AssetStates {
     const [slots, characters] = [asset.partitions, asset.partitionCharacters];
     const wasFailing = isFailing(check);
     const partition = event.partition === undefined ? undefined : detach(keptText(event.partition));
-    takeResult(check, { seq, timeMs, partition, passed, severity, place }, asset, this.#limits);
+    takeResult(check, { seq, timeMs, partition, passed, severity, isErased, place }, asset, this.#limits);
     asset.failing += Number(isFailing(check)) - Number(wasFailing);
     if (asset.failing > 0) this.failing.add(asset.name);
     else this.failing.delete(asset.name);

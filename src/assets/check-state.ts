@@ -51,6 +51,8 @@ export interface Result {
   readonly partition: string | undefined;
   readonly passed: boolean;
   readonly severity: string;
+  /** Whether it might be one of a partition all the same. */
+  readonly isErased: boolean;
   readonly place: EventPlace;
 }
 
@@ -115,7 +117,8 @@ export function holdingSlot(check: Check): Slot | undefined {
 
 /** Takes a result into its slot. Its name and its values are copies. */
 export function takeResult(check: Check, result: Result, space: SlotSpace, limits: Limits): void {
-  if (result.partition === undefined) takeWhole(check, result, space);
+  if (result.isErased) takeErased(check, result, space);
+  else if (result.partition === undefined) takeWhole(check, result, space);
   else takePartition(check, result.partition, result, space, limits);
 }
 
@@ -141,6 +144,15 @@ function takeWhole(check: Check, result: Result, space: SlotSpace): void {
     check.ended ??= { at: 0, source: undefined, ownSeq: 0 };
     keepPlace(check.ended, place);
   }
+}
+
+/** As of a partition whose name is not known, so that an erased pass ends no failure of another one. */
+function takeErased(check: Check, result: Result, space: SlotSpace): void {
+  const ended = lastPass(check);
+  const isWhole = check.partitions === undefined && check.whole !== undefined;
+  if (result.passed && isWhole) takeWhole(check, result, space);
+  else if (result.passed) check.beyond = Math.max(0, check.beyond - 1);
+  else if (isLater(ended, result.place, result.timeMs)) check.beyond += 1;
 }
 
 function takePartition(check: Check, name: string, result: Result, space: SlotSpace, limits: Limits): void {

@@ -32,6 +32,7 @@ interface Given {
   readonly recorded?: number;
   readonly source?: string;
   readonly sourceSeq?: number;
+  readonly isErased?: boolean;
 }
 
 const pass: Given = { passed: true };
@@ -58,6 +59,7 @@ function reported(given: Given): Reported {
     severity: isCheck ? (given.severity ?? 'ERROR') : undefined,
     dataVersion,
     eventTime: textOf(given.eventTime),
+    isErased: given.isErased ?? false,
     source,
     sourceSeq,
     recorded: textOf(given.recorded),
@@ -85,6 +87,17 @@ function failures(states: AssetStates): string {
 
 const many = (count: number, event: Given) =>
   Array.from({ length: count }, (_, n) => ({ ...event, partition: `${n}` }));
+
+const erased = (given: Given): Given => ({ ...given, isErased: true });
+
+test('an erased failure counts as that of a partition without a name, until a pass of any or of all', () => {
+  const beyond = (...events: readonly Given[]) => checkOf(statesOf(...events)).beyond;
+  assert.equal(beyond(erased(fail)), 1);
+  assert.equal(beyond(erased(fail), { ...pass, partition: '26' }), 0);
+  assert.equal(beyond(erased(fail), erased(pass)), 0);
+  assert.equal(beyond(erased(fail), erased(fail), pass), 0);
+  assert.equal(beyond(pass, erased({ ...fail, eventTime: JANUARY })), 0, 'it was ended before');
+});
 
 /** What is reported in this order, what fails then, and when the asset was alive. */
 const CASES: readonly (readonly [promise: string, events: readonly Given[], failing: string, aliveMs?: number])[] = [
@@ -123,6 +136,8 @@ const CASES: readonly (readonly [promise: string, events: readonly Given[], fail
     ],
     '',
   ],
+  ['an erased pass ends no failure of a partition', [{ ...fail, partition: '26' }, erased(pass)], '26'],
+  ['an erased pass ends the failure of a check without partitions', [fail, erased(pass)], ''],
   ['a failure of all leaves partitions failing', [{ ...fail, partition: '26' }, fail], 'all,26'],
   ['a warning becomes an error', [{ ...fail, severity: 'WARN' }, fail], 'all'],
   ['an error becomes a warning', [fail, { ...fail, severity: 'WARN' }], 'all!'],

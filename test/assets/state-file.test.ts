@@ -121,6 +121,7 @@ test('an asset of the largest size is written as a line that can be read', async
     severity: 'ERROR',
     dataVersion: text(seq),
     eventTime: undefined,
+    isErased: false,
     source: END_ID,
     sourceSeq: seq,
     recorded: '2026-11-20T15:19:45.266Z',

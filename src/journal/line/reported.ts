@@ -7,7 +7,7 @@ import { BETWEEN_PARTS } from '../../event/asset-key.ts';
 import type { EventType } from '../../event/event.ts';
 import { BACKSLASH, CLOSE_BRACE, COMMA } from '../../event/json-bytes.ts';
 import { type LineMembers, METADATA_MEMBER } from './record.ts';
-import { originIn, slotAt } from './slot.ts';
+import { ERASED_MEMBER, originIn, slotAt } from './slot.ts';
 
 /** What an event says of the state of its asset. */
 export interface Reported {
@@ -21,6 +21,8 @@ export interface Reported {
   readonly severity: string | undefined;
   readonly dataVersion: string | undefined;
   readonly eventTime: string | undefined;
+  /** Whether it was erased: then no member says which partition it was about. */
+  readonly isErased: boolean;
   /**
    * The next three are there in a forwarded event only: the id of the journal that it was reported to, whatever way it came, its seq and
    * its `time` there.
@@ -87,7 +89,9 @@ class Scan {
     const source = first?.[0] ?? last.source;
     const sourceSeq = first?.[1] ?? last.sourceSeq;
     const { recorded } = last;
-    return { type, key, partition, checkName, passed, severity, dataVersion, eventTime, source, sourceSeq, recorded };
+    const isErased = slot.includes(ERASED_MEMBER);
+    const result = { checkName, passed, severity };
+    return { type, key, partition, ...result, dataVersion, eventTime, isErased, source, sourceSeq, recorded };
   }
 
   #key(): string {

@@ -89,6 +89,7 @@ export class Watched {
       severity: isCheck ? severity : undefined,
       dataVersion: undefined,
       eventTime: eventMs === undefined ? undefined : new Date(eventMs).toISOString(),
+      isErased: false,
       source: undefined,
       sourceSeq: undefined,
       recorded: undefined,

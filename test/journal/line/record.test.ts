@@ -345,6 +345,7 @@ function reportedBy(event: PlainEvent) {
     severity,
     dataVersion,
     eventTime,
+    isErased: false,
     source: firstSource,
     sourceSeq,
     recorded,
