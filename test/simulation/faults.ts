@@ -34,8 +34,8 @@ export const requestKinds = ['reply cut', 'gateway error', 'refusal', 'too many 
 /** What a person does. */
 const operatorKinds = ['restore device', 'restore hub', 'clone', 'repair'] as const;
 
-/** What happens besides the plan, where events have several ways: a device moves, and a hub loses its file of sources. */
-export const wayKinds = ['move', 'sources lost'] as const;
+/** What a person does besides the plan: moves a device to another hub, deletes the file of sources of a hub, erases events. */
+export const wayKinds = ['move', 'sources lost', 'erase'] as const;
 
 /** Those of the plan. */
 export const faultKinds = [...otherKinds, ...diskKinds, ...networkKinds, ...operatorKinds];

@@ -36,6 +36,7 @@ import {
   ALARMING,
   deploymentsForClients,
   hasAlarms,
+  type PlannedErase,
   type PlannedHook,
   type PlannedLoss,
   type PlannedMove,
@@ -58,6 +59,9 @@ const PLANNED_MS = 1_000_000;
 /** Numbers of ends after lines that a hub left out, and the share of those that have one. */
 const FIRST_LEFT_OUT = 16_000_000;
 const ENDS_AFTER_LEFT_OUT = 0.03;
+/** Of the number of an erase, to that of what strikes it; and the calls of the disk in which that is. */
+const STRUCK_ERASE = 1_000;
+const ERASE_CALLS = 150;
 /** The longest time until an operator starts what has ended. */
 const RESTART_MS = 3_000;
 
@@ -184,13 +188,14 @@ class Life implements Watcher {
     // Some send to others that come later.
     for (const { machine: options } of services)
       for (const journal of this.#machine(options).journals) places.set(journal.name, journal);
-    for (const [at, { sendsTo, hook, moves = [], loss }] of services.entries()) {
+    for (const [at, { sendsTo, hook, moves = [], loss, erases = [] }] of services.entries()) {
       const machine = this.#machines[at]!;
       if (hook !== undefined) places.set(hook.name, this.#upstreams.get(hook.name) ?? this.#upstreamNamed(hook.name));
       const destinations = new Map(Object.entries(sendsTo).map(([name, place]) => [name, places.get(place)!]));
       for (const journal of machine.journals) this.#oracle.watch(journal, destinations);
       if (hook !== undefined) this.#planHook(machine, hook);
       if (loss !== undefined) this.#planLoss(machine, loss);
+      for (const erase of erases) this.#planErase(machine, erase);
       for (const move of moves) this.#planMove(machine, move, places.get(move.to) as MachineJournal);
       for (const [at, access] of accessesOf(machine).entries()) {
         const client = this.#newClient(machine, access, `client-${at + 1}-${machine.name}`);
@@ -400,6 +405,8 @@ class Life implements Watcher {
 
   logged(machine: Machine, line: string): void {
     this.states.logged(line);
+    if (line.includes('an erase that was interrupted is finished'))
+      for (const journal of machine.journals) this.#oracle.erased(journal);
     if (line.includes('the destinations were read again'))
       for (const journal of machine.journals) this.#oracle.readsDestinations(journal);
     const [, from] = /keys of older events are not known.*"before_seq":(\d+)/.exec(line) ?? [];
@@ -479,6 +486,27 @@ class Life implements Watcher {
     };
     const inMs = atMs - this.#world.nowMs;
     if (inMs >= 0) this.#world.plan(inMs, `an operator moves ${machine.name} to ${to.name}`, go, null);
+  }
+
+  #planErase(machine: Machine, erase: PlannedErase): void {
+    const { number, atMs } = erase;
+    const [journal] = machine.journals as [MachineJournal];
+    const begins = (chance: Chance) => {
+      const kind = chance.oneOf(['crash', 'power cut', 'torn write', 'disk full'] as const);
+      const fault = {
+        number: number + STRUCK_ERASE,
+        kind,
+        where: 'calls',
+        at: chance.integer(1, ERASE_CALLS),
+      } as const;
+      if (chance.happens(0.7) && this.#begins(fault.number)(0, kind))
+        strikeStart(machine, { ...fault, chance }, this.#targets());
+    };
+    const go = () => {
+      if (this.#begins(number)(0, 'erase')) this.#operator.erase(journal, erase, begins);
+    };
+    const inMs = atMs - this.#world.nowMs;
+    if (inMs >= 0) this.#world.plan(inMs, `an operator erases events of ${machine.name}`, go, null);
   }
 
   #planLoss(machine: Machine, { number, atMs, seed }: PlannedLoss): void {

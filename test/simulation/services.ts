@@ -15,6 +15,16 @@ export interface PlannedService {
   readonly moves?: readonly PlannedMove[];
   /** Of a hub: when it loses its file of sources. */
   readonly loss?: PlannedLoss;
+  /** When events of it are erased. */
+  readonly erases?: readonly PlannedErase[];
+}
+
+/** An operator erases some events. */
+export interface PlannedErase {
+  readonly number: number;
+  readonly atMs: number;
+  /** Chooses which. */
+  readonly seed: number;
 }
 
 /** A person deletes what a hub has of others, but for their events. */
@@ -97,6 +107,11 @@ const MOVES_MAX = 3;
 const MOVES_MS = { first: 5_000, last: 150_000 };
 /** Engines have smaller numbers, requests larger ones. */
 const FIRST_MOVE = 15_000_000;
+/** Of sixteen lives in a row, those in which events of `lone` are erased if it forwards to no hub. None is a saved one. */
+const WITH_ERASES = [0, 4, 5, 8, 9, 12, 13, 15];
+const ERASES = { least: 3, most: 8, untilMs: 150_000 };
+/** Ends after left out lines have smaller numbers. */
+const FIRST_ERASE = 17_000_000;
 const SMALL = ['--segment-bytes', '4096'];
 const RETAIN_HUB = ['--retain-bytes', '32768'];
 
@@ -151,7 +166,7 @@ export function planServices(seed: number, chanceOf: (name: string) => Chance): 
     seed % LIVES < 2
       ? { d0: ways.more['d0'] ?? [], d2: d2Destinations, ...(!ways.isCircle && { lone: [] }) } // a hook gets each event from one service
       : {};
-  return services.map((service) => {
+  const planned = services.map((service) => {
     const { machine, sendsTo, ...more } = withWays(service, ways);
     const { name } = machine;
     if (name === ALARMING && hasAlarms(seed)) return { machine: withAlarms(machine), sendsTo };
@@ -161,6 +176,19 @@ export function planServices(seed: number, chanceOf: (name: string) => Chance): 
     const args = withFile(machine);
     return { machine: { ...machine, args, limits }, sendsTo: { ...sendsTo, [hook.name]: hook.name }, hook, ...more };
   });
+  const isErased = ({ machine, sendsTo }: PlannedService) =>
+    WITH_ERASES.includes(seed % 16) && machine.name === 'lone' && Object.keys(sendsTo).every((name) => name in hooks);
+  return planned.map((service) =>
+    isErased(service) ? { ...service, erases: planErases(chanceOf('erases')) } : service,
+  );
+}
+
+function planErases(chance: Chance): PlannedErase[] {
+  return Array.from({ length: chance.integer(ERASES.least, ERASES.most) }, (_, at) => ({
+    number: FIRST_ERASE + at,
+    atMs: chance.share() * ERASES.untilMs,
+    seed: chance.next(),
+  }));
 }
 
 /** The ways of the events of one device, besides that to its hub. */

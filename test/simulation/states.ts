@@ -25,6 +25,7 @@ const logged: Readonly<Record<string, StateName>> = {
   'reports get 503 until the destination has all events': 'ack closed',
   'what is here of other journals is read from the whole journal': 'hub no snapshot',
   'this folder was restored or copied, and others have later events': 'hub restored',
+  'an erase that was interrupted is finished': 'erase finished by a start',
 };
 
 const FORWARD = /^(?:\/[^/]+)?\/forward\/([^/]+)(?:\/(\d+))?$/;

@@ -20,7 +20,7 @@ import type { OperatorKind, WayKind } from '../faults.ts';
 import type { Machine, MachineJournal, Work } from '../machine.ts';
 import { firstSeqOf, JournalView, markedIn } from '../oracle/journal-view.ts';
 import { type Oracle, SNAPSHOT } from '../oracle/oracle.ts';
-import type { PlannedMove } from '../services.ts';
+import type { PlannedErase, PlannedMove } from '../services.ts';
 import { checkBackup, checkLetters, checkRepaired, openLetters } from './checks.ts';
 import {
   breakJournal,
@@ -31,6 +31,7 @@ import {
   type MissingFile,
   refusedCopy,
 } from './damage.ts';
+import { eraseWork } from './erasing.ts';
 import { filesOf } from './folder.ts';
 import { WaysOut } from './ways-out.ts';
 
@@ -145,6 +146,19 @@ export class Operator {
     });
   }
 
+  /** Events are erased. What a repair has put aside is in a folder of its own, which the simulated disk does not list. */
+  erase(journal: MachineJournal, { seed }: PlannedErase, begins: (chance: Chance) => void): void {
+    const { oracle, count } = this.#parts;
+    const chance = new Chance(seed);
+    if (!this.#isFree(journal.machine) || oracle.viewOf(journal).wasBroken) return;
+    const done = () => count('erase');
+    this.#stopFor(
+      journal,
+      chance,
+      eraseWork(oracle, journal, chance, () => begins(chance), done),
+    );
+  }
+
   /** Faults end: no copy runs beside its original any more. */
   heal(): void {
     for (const clone of [...this.#clones]) this.#dropClone(clone);
@@ -152,7 +166,9 @@ export class Operator {
 
   /** Whether an operator still has something to do. */
   get isBusy(): boolean {
-    return this.#damages.size > 0 || this.#parts.machines.some(({ work }) => work !== undefined);
+    const { machines, oracle } = this.#parts;
+    const isErasing = ({ journals }: Machine) => journals.some((journal) => oracle.isErasing(journal));
+    return this.#damages.size > 0 || machines.some((machine) => machine.work !== undefined || isErasing(machine));
   }
 
   /** @returns whether the start was right to refuse: the journal was broken on purpose. Then it is repaired before the next one */
@@ -212,6 +228,8 @@ export class Operator {
         if (this.#damages.get(journal)?.isSeen)
           oracle.breaks(`${machine.name} starts on a journal that was damaged while it was down`);
         if (this.#isFree(machine)) this.#waysOut.look(journal);
+        // "The next start finishes it."
+        else if (oracle.isErasing(journal) && machine.isListening) machine.stop();
       }
     }
     const kept = machines.filter((machine) => !this.#clones.has(machine) && this.#isFree(machine));
@@ -222,7 +240,8 @@ export class Operator {
   }
 
   #isFree(machine: Machine): boolean {
-    return machine.work === undefined && !machine.journals.some((journal) => this.#damages.has(journal));
+    const isBusy = (journal: MachineJournal) => this.#damages.has(journal) || this.#parts.oracle.isErasing(journal);
+    return machine.work === undefined && !machine.journals.some(isBusy);
   }
 
   #stopFor({ machine }: MachineJournal, chance: Chance, work: Work, cleanShare = 0.5): void {
@@ -271,6 +290,7 @@ export class Operator {
       const { acknowledged: seqs, lines } = oracle.viewOf(journal);
       const acknowledged = [...seqs].map((seq) => lines.get(seq)!);
       const open = openLetters(oracle, journal);
+      const erased = [...oracle.viewOf(journal).erasedTexts];
       try {
         const source = machine.disk.openFor(process, folder);
         const { isComplete } = await backUp({ source, target: backup.disk, progress, limits });
@@ -278,6 +298,9 @@ export class Operator {
         const damage = findings.find(({ decision }) => decision === 'refuse');
         if (damage !== undefined) oracle.breaks(`the backup of ${name} is damaged: ${damage.problem}`);
         if (isComplete && !backup.isStale) checkLetters(oracle, journal, backup.disk, open);
+        // "The next `backup` takes these segments again."
+        const still = isComplete && !backup.isStale && oracle.viewOf(journal).saysStill(backup.disk, erased);
+        if (still) oracle.breaks(`the backup of ${name}: ${still}`);
         if (!hasCrashed() && (!isComplete || checkBackup(oracle, journal, backup, acknowledged)))
           this.#keep(journal, filesOf(backup.disk));
         else this.#backups.delete(journal);

@@ -12,6 +12,8 @@ export class History {
   readonly #leftOut = new Set<string>();
   /** The ids of events that a plain destination or a table may have twice without a dead letter. */
   readonly mayBeTwice = new Set<string>();
+  /** By id of an event that was erased: its lines, since what forwards it sends either. */
+  readonly erased = new Map<string, readonly SeenLine[]>();
   /** The ids of journals that `forward identity --new` gave: a hub may have an event under each id of its journal. */
   readonly renamed = new Set<string>();
 

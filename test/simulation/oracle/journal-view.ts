@@ -88,6 +88,12 @@ export class JournalView {
   readonly firstKnown = new Map<string, number>();
   /** The service knows the idempotency keys of events from this one on: a start could not read the files before. */
   knowsFrom = 1;
+  /** The events that an operator erases, until that is finished: the line of each has either form. */
+  readonly erasing = new Set<number>();
+  /** The texts of erased events that no client reports again. */
+  readonly erasedTexts: string[] = [];
+  /** By seq of an event that is being erased: its line before. */
+  readonly #before = new Map<number, SeenLine>();
   /** Whether an operator broke a line at any time. */
   wasBroken = false;
   /** Whether that was not repaired yet: then nothing is read. */
@@ -172,6 +178,57 @@ export class JournalView {
     return true;
   }
 
+  /** An operator erases these events. */
+  erases(seqs: readonly number[]): void {
+    for (const seq of seqs) {
+      const line = this.lines.get(seq)!;
+      this.erasing.add(seq);
+      this.#before.set(seq, line);
+      if (line.key === undefined) this.erasedTexts.push(line.mark);
+    }
+  }
+
+  /** The durable lines of these events have no texts any more. @returns what is wrong, if anything is */
+  erased(disk: SimulatedDisk): string | undefined {
+    const left = [...this.erasing].find((seq) => !isErased(this.lines.get(seq)!));
+    if (left !== undefined) return `event ${left} was erased, and its line is as before`;
+    const texts = [...this.#before.values()].flatMap(({ mark, key }) => (key === undefined ? mark : [mark, key]));
+    this.erasesNothing();
+    return this.saysStill(disk, texts);
+  }
+
+  /** @returns whether the line of an event that is to be erased is durable in its erased form */
+  get hasErased(): boolean {
+    return [...this.erasing].some((seq) => isErased(this.lines.get(seq)!));
+  }
+
+  /** What was to be erased is, or it stays: an erase ended before its order was durable. */
+  erasesNothing(): void {
+    for (const seq of this.erasing) {
+      const { mark } = this.lines.get(seq)!;
+      const at = this.erasedTexts.indexOf(mark);
+      if (at !== -1) this.erasedTexts.splice(at, 1);
+    }
+    this.erasing.clear();
+    this.#before.clear();
+  }
+
+  /** @returns which file has one of these texts, unless another event says it: a report that is sent again is recorded again */
+  saysStill(disk: SimulatedDisk, texts: readonly string[]): string | undefined {
+    const said = [...this.lines.values()].map(({ text }) => text).join('\n');
+    const names = new Set([...disk.names(), ...disk.durableNames()]);
+    const files = [...names].flatMap((name) =>
+      [disk.bytes(name), disk.durableBytes(name)].map((bytes) => [name, bytes?.toString('latin1') ?? ''] as const),
+    );
+    for (const text of texts) {
+      const pattern = new RegExp(`${text}(?!\\d)`);
+      if (pattern.test(said)) continue;
+      const [name] = files.find(([, content]) => pattern.test(content)) ?? [];
+      if (name !== undefined) return `${name} still has ${text}, which was erased`;
+    }
+    return undefined;
+  }
+
   /** A file is about to be created. */
   creating(name: string): void {
     this.#markedSeq = Math.max(this.#markedSeq, markedIn([name]));
@@ -188,6 +245,11 @@ export class JournalView {
   /** Whether a client or a reader knows of an event: it has to stay. */
   isPromised(seq: number): boolean {
     return this.acknowledged.has(seq) || this.shown.has(seq);
+  }
+
+  /** Whether a dead letter has the line of an event, but for its checksum, or while the event is being erased the line before. */
+  isLine(seq: number, text: string): boolean {
+    return [this.lines.get(seq), this.#before.get(seq)].some((line) => line !== undefined && isSame(line, { text }));
   }
 
   /** Whether an event is in a durable file now. One that retention removed comes back if the power goes at once. */
@@ -221,6 +283,10 @@ export class JournalView {
     const line = this.lines.get(seq);
     if (line === undefined) return;
     this.lines.delete(seq);
+    this.#drop(line);
+  }
+
+  #drop(line: SeenLine): void {
     this.byMark.drop(line.mark, line);
     if (line.key !== undefined) this.byKey.drop(line.key, line);
   }
@@ -296,9 +362,14 @@ export class JournalView {
     if (known?.id === id) {
       // A repair gives the lines after a lost one another crc. What a hub cut off with a failed write it records again, at another time.
       const isAgain = line.from !== undefined && !this.shown.has(seq);
-      if (!this.wasBroken && !isAgain) return undefined;
+      const mayDiffer = this.wasBroken || isAgain || this.#mayRepeat;
+      if (!mayDiffer && !isSame(known, line) && !(this.erasing.has(seq) && isErasedFrom(known, line)))
+        return `event ${seq} was ${known.text} and is ${line.text}`;
+      if (isErased(line) && !isErased(known)) this.#history.erased.set(id, [known, line]);
+      this.#drop(known);
       this.lines.set(seq, line);
       this.byMark.add(mark, line); // it was not lost after all
+      if (key !== undefined) this.byKey.add(key, line);
       return undefined;
     }
     if (known !== undefined) {
@@ -309,7 +380,8 @@ export class JournalView {
     this.lines.set(seq, line);
     if (line.from !== undefined) this.#noteOrigin(line);
     if (line.from === undefined) this.#history.add(line);
-    const isKnownThere = (one: SeenLine) => !this.removed.has(one.seq) && one.seq >= this.knowsFrom;
+    const isKnownThere = (one: SeenLine) =>
+      !this.removed.has(one.seq) && one.seq >= this.knowsFrom && !this.erasing.has(one.seq);
     const isRepeat = (one: SeenLine) =>
       (isKnownThere(one) || this.#isKnownAway(one, line)) && this.#isRepeat(one, line);
     const before = this.byMark.of(mark).find(isRepeat);
@@ -350,6 +422,28 @@ export function nameOf({ origin, from }: Pick<SeenLine, 'origin' | 'from'>): See
   return origin ?? from;
 }
 
+function isErased({ slot }: JournalLine): boolean {
+  return 'erased' in slot;
+}
+
+/** Whether two lines differ at most in their checksum, which goes with the line before. */
+function isSame(one: Pick<JournalLine, 'text'>, other: Pick<JournalLine, 'text'>): boolean {
+  return one.text.slice(0, -CRC_LENGTH) === other.text.slice(0, -CRC_LENGTH);
+}
+
+/** "The line keeps `seq`, `id`, `time`, `type`, `from`, `recorded`, `origin`, key, check name, `passed` and `severity`." */
+function isErasedFrom(line: JournalLine, erased: JournalLine): boolean {
+  const kept = ({ seq, id, time, from, recorded, origin, report }: JournalLine) => {
+    const { type, asset_key, check_name, passed, severity } = report;
+    return JSON.stringify([seq, id, time, from, recorded, origin, type, asset_key, check_name, passed, severity]);
+  };
+  const names = [...Object.keys(erased.report), ...Object.keys(erased.slot)];
+  return kept(line) === kept(erased) && names.every((name) => KEPT.includes(name));
+}
+
+const KEPT = ['type', 'asset_key', 'check_name', 'passed', 'severity', 'erased'];
+const CRC_LENGTH = ',"crc":"00000000"}'.length;
+
 /** @returns the seq after the last line of a file that ends with a line feed */
 export function wholeLines(bytes: Buffer, firstSeq: number): number {
   let seq = firstSeq;
@@ -358,7 +452,7 @@ export function wholeLines(bytes: Buffer, firstSeq: number): number {
 }
 
 function seenLine(line: JournalLine): SeenLine {
-  const { asset_key, partition = '', idempotency_key } = line.report;
+  const { asset_key, partition = line.id, idempotency_key } = line.report;
   const key = line.from === undefined ? idempotency_key : undefined;
   return Object.assign(line, { asset: asset_key.join('/'), mark: partition, key });
 }

@@ -48,6 +48,8 @@ import { idsIn, wrongRequest } from './requests.ts';
 
 /** What a hub has of others, beside their events. */
 export const SNAPSHOT = 'forward-sources.json';
+/** What is being erased. */
+const ORDER = '.erase';
 
 export class Oracle {
   readonly #nowMs: () => number;
@@ -265,6 +267,34 @@ export class Oracle {
     return restores === 1 && wasBeginning && isFirst && isHubWhole && !journal.machine.wasCopied;
   }
 
+  /** An operator erases events of a journal, whose service is stopped. */
+  erases(journal: MachineJournal, seqs: readonly number[]): void {
+    this.look(journal);
+    const { view, unanswered } = this.#of(journal);
+    unanswered.starts(); // half of a batch may be erased
+    view.erases(seqs);
+  }
+
+  isErasing(journal: MachineJournal): boolean {
+    return this.viewOf(journal).erasing.size > 0;
+  }
+
+  /** That is finished: "its texts are gone from the folder". */
+  erased(journal: MachineJournal): void {
+    if (!this.isErasing(journal)) return;
+    this.look(journal);
+    this.#check(journal.name, this.viewOf(journal).erased(journal.disk));
+  }
+
+  /** A start finds no order: it was never durable, or its process did not live to say that all was done. */
+  #decideErase(journal: MachineJournal): void {
+    if (!this.isErasing(journal) || journal.disk.names().includes(ORDER)) return;
+    this.look(journal);
+    const view = this.viewOf(journal);
+    if (view.hasErased) this.erased(journal);
+    else view.erasesNothing();
+  }
+
   // What happens.
 
   /** A request arrived. */
@@ -373,6 +403,7 @@ export class Oracle {
     watched.startedMs = this.#nowMs();
     watched.view.knowsFrom = 1;
     watched.unanswered.starts();
+    this.#decideErase(journal);
     this.checkAcknowledged(journal);
     heard(watched);
     for (const destination of watched.sendsTo) {
@@ -405,7 +436,7 @@ export class Oracle {
     const { disk, machine } = journal;
     const { view, sendsTo } = this.#of(journal);
     const lettersBytesMax = (machine.config.retainBytes ?? Number.POSITIVE_INFINITY) / 4;
-    const isRight = (seq: number, line: string) => view.wasBroken || view.lines.get(seq)?.text === line;
+    const isRight = (seq: number, line: string) => view.wasBroken || view.isLine(seq, line);
     const problem = view.refresh(disk);
     if (problem !== undefined) this.breaks(`${journal.name}: ${problem}`);
     for (const { name, to, letters } of sendsTo) {
@@ -583,6 +614,8 @@ export class Oracle {
     for (const watched of this.#watched.values()) {
       const { journal, view, sendsTo } = watched;
       this.look(journal);
+      const still = view.saysStill(journal.disk, view.erasedTexts);
+      if (still !== undefined) this.breaks(`${journal.name} at rest: ${still}`);
       const markers = journal.disk.names().filter((name) => markedIn([name]) > 0);
       if (markers.length > 1) this.breaks(`${journal.name} at rest has ${markers.length} markers of retention`);
       for (const destination of sendsTo) {

@@ -139,8 +139,8 @@ export function wrongAtUpstream(
     const [first] = lines;
     if (first === undefined) continue;
     const event = `event ${first.seq} of ${journal.name}`;
-    const member = forwardedAs(first, request);
-    if (member !== undefined) return `${name} has ${event} with another ${member}`;
+    const [member, ...others] = (history.erased.get(id) ?? [first]).map((line) => forwardedAs(line, request));
+    if (member !== undefined && !others.includes(undefined)) return `${name} has ${event} with another ${member}`;
     const mayBeTwice = history.mayBeTwice.has(id);
     if (isSteady && first.seq < last && !named.has(first.seq) && !mayBeTwice)
       return `${name} has ${event} after a later one, and no dead letter says so`;

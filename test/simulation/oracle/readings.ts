@@ -11,7 +11,8 @@ const KINDS = ['materialization', 'observation', 'check'] as const;
 interface Latest {
   readonly count: number;
   readonly seq: number;
-  readonly partition: string;
+  /** None if the event was erased. */
+  readonly partition?: string;
   readonly time: string;
   /** The next ones are of a check. */
   readonly passed?: boolean;
@@ -52,7 +53,10 @@ export class Readings {
     if (!isAbout(request, '/events')) return undefined;
     for (const [line, digits] of text.matchAll(LINE)) {
       const seq = Number(digits);
-      if (view.lines.get(seq)?.text !== line) return `shows event ${seq}, which is not durable as it is shown`;
+      // A start whose disk was full: the file with erased lines may not be durable yet.
+      const isSure = view.erasing.size === 0;
+      if (isSure && view.lines.get(seq)?.text !== line)
+        return `shows event ${seq}, which is not durable as it is shown`;
       view.shown.add(seq);
     }
     return undefined;
@@ -61,7 +65,7 @@ export class Readings {
   /** @returns what is wrong with a whole reply of `GET /assets`: what retention removed stays, unless the reply names it */
   answers(view: JournalView, isRestored: boolean, request: Delivered, text: string): string | undefined {
     const arrived = this.#arrived.get(request);
-    if (arrived === undefined) return undefined;
+    if (arrived === undefined || view.erasing.size > 0) return undefined;
     const { assets, since_seq: since = 1, unseen = [] } = JSON.parse(text) as AssetsReply;
     const isCounted = ({ seq }: SeenLine) =>
       seq >= since && !unseen.some(({ first, last }) => first <= seq && seq <= last);
@@ -109,20 +113,29 @@ function wrongLatest(
   if (isAlone && (shown === undefined ? seq : seqOf(shown)) < newest)
     return `event ${seq} is shown as the latest, and ${newest} is there`;
   const { time, passed, severity } = latest;
-  const { mark, time: recorded, report } = shown ?? {};
-  if (mark !== partition || recorded !== time || report?.passed !== passed || report?.severity !== severity)
+  const { time: recorded, report } = shown ?? {};
+  if (
+    report?.partition !== partition ||
+    recorded !== time ||
+    report?.passed !== passed ||
+    report?.severity !== severity
+  )
     return `event ${seq} is another one`;
   return undefined;
 }
 
-/** Each result is of another partition, so that no pass ends a failure: all of them fail, as far as the state has space. */
+/**
+ * Each result is of another partition, so that no pass ends a failure: all of them fail, as far as the state has space. A pass that was
+ * erased ends none either.
+ */
 function wrongFailures(
   { failing, failed_partitions: shown = [], failed_partitions_beyond: beyond = 0 }: Partial<Latest> = {},
   lines: readonly SeenLine[],
   certain: readonly SeenLine[],
 ): string | undefined {
-  const failed = new Map(lines.filter(({ report }) => report.passed === false).map((line) => [line.mark, line]));
-  const least = new Set(certain.filter(({ report }) => report.passed === false).map(({ mark }) => mark)).size;
+  const hasName = ({ report }: SeenLine) => report.passed === false && report.partition !== undefined;
+  const failed = new Map(lines.filter(hasName).map((line) => [line.mark, line]));
+  const least = new Set(certain.filter(hasName).map(({ mark }) => mark)).size;
   const other = shown.find(({ partition, severity }) => failed.get(partition)?.report.severity !== severity);
   if (other !== undefined) return `${other.partition} is shown as failed`;
   const isBeyond = failed.size > FAILED_PARTITIONS_MAX;

@@ -32,6 +32,7 @@ export type StateName =
   | `hub ${'asked' | 'all new' | 'some new' | 'none new' | 'lost' | 'fork' | 'gap' | 'restored' | 'no snapshot'}`
   | `forwarder ${ShownState | StopKind}`
   | `ack ${'open' | 'closed'}`
+  | 'erase finished by a start'
   | `dead letter ${DeadLetter['outcome'] | `in doubt, ${'taken' | 'given up'}`}`
   | `retention ${Removal}`;
 
@@ -117,6 +118,7 @@ const states: Readonly<Record<StateName, string>> = {
   'door left unanswered': RARE,
   'ack open': REACHED,
   'ack closed': REACHED,
+  'erase finished by a start': REACHED,
   'dead letter refused': REACHED,
   'dead letter in doubt': REACHED,
   'dead letter in doubt, taken': REACHED,
