@@ -22,7 +22,9 @@ async function recordSome(service: Pick<Running, 'url'>, first: number, last: nu
 /** @returns which of the events the files of a folder have the text of */
 function saidIn(data: string): number[] {
   const files = readdirSync(data, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
-  const paths = files.map((entry) => join(entry.parentPath, entry.name)).filter((path) => !path.endsWith('.new'));
+  const paths = files
+    .map((entry) => join(entry.parentPath, entry.name))
+    .filter((path) => !/\.(new|stopped-cleanly)$/.test(path)); // they come and go
   const text = paths.map((path) => readFileSync(path, 'latin1')).join('');
   return [...new Set(Array.from(text.matchAll(/said-(\d+)-/g), ([, n]) => Number(n)))].sort((a, b) => a - b);
 }
