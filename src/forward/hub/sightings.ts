@@ -225,7 +225,9 @@ export class Sightings {
 
   /** Notes that a journal has a new id: nothing is expected from its earlier ones, until one of them sends again, as a copy does. */
   replaced(eras: readonly Era[]): void {
-    for (const [, id] of eras.slice(0, -1)) if (this.#known?.has(id)) this.#of(id)!.isReplaced = true;
+    for (const [, id] of eras.slice(0, -1)) {
+      if (this.#known?.has(id)) Object.assign(this.#of(id)!, { isReplaced: true, state: undefined, unsent: undefined });
+    }
   }
 
   /** @returns what is known of a source, which is about to change; undefined before `load` */
