@@ -28,6 +28,9 @@ def map_case(context, case):
     if case.method.upper() in READS:
         case.query = together(case)
         return case
+    if case.operation.path.endswith("/erase"):
+        case.query = naming_events(case, together(case))
+        return case
     if case.media_type in LINE_TYPES:
         case.body = LINES
     if isinstance(case.body, list):
@@ -50,6 +53,8 @@ def map_case(context, case):
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
+    if case.operation.path.endswith("/erase"):
+        case.query = naming_events(case, dict(case.query or {}))  # an example has one parameter
     if case.headers and not is_wrong(case, ParameterLocation.HEADER):
         case.headers.pop("Content-Encoding", None)  # the body is not packed
     if is_wrong(case, ParameterLocation.BODY) or is_wrong(case, ParameterLocation.HEADER):
@@ -96,6 +101,13 @@ def together(case):
         if name in query:
             query = {other: value for other, value in query.items() if other not in others}
     return query
+
+
+def naming_events(case, query):
+    """An erase names events: one parameter besides all is needed."""
+    if is_wrong(case, ParameterLocation.QUERY) or any(name != "all" for name in query):
+        return query
+    return {**query, "id": str(uuid.uuid4())}
 
 
 def use_new_keys(case):
