@@ -2,7 +2,7 @@
 
 import type { Limits } from '../../config/limits.ts';
 import type { Filter } from '../../event/search.ts';
-import type { ReadableDisk } from '../disk.ts';
+import { type ReadableDisk, unlessAbsent } from '../disk.ts';
 import { erasedLine } from '../line/erased.ts';
 import { readJournal } from '../look/reader.ts';
 import { Line } from '../look/reading.ts';
@@ -41,7 +41,9 @@ export async function select(
   all: boolean,
   limits: Limits,
 ): Promise<Selection> {
-  await disk.list(true); // the events behind a link would look lost, and their texts would stay
+  // The events behind a link would look lost, and their texts would stay.
+  const names = await disk.list(true).catch(unlessAbsent(undefined));
+  if (names === undefined) return { seqs: SeqSet.of([]), first: [] }; // nothing was recorded yet
   const seqs: number[] = [];
   const first = new Map<number, Line>();
   for (const filter of filters) {

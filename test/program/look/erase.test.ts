@@ -153,6 +153,8 @@ test('a token that may erase does so over HTTP, and no other one does', async (t
   const service = await startService(t, { args });
   const { url, data } = service;
   const headers = { 'Service-Cloud-Api-Token': plain };
+  const nothing = { status: 200, body: { erased: 0 } };
+  assert.deepEqual(await postErase(url, 'key=a', eraser), nothing, 'before the first report');
   for (let n = 1; n <= 3; n += 1) await record({ url: `${url}/prod` }, 'materialization/a', { ...said(n), headers });
   for (const token of [plain, tokenOf('prod')]) assert.equal((await postErase(url, 'key=a', token)).status, 403);
   assert.equal((await postErase(url, 'key=a', 'asl_wrong')).status, 401);
