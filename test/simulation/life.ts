@@ -1,6 +1,7 @@
 /** One life: devices, a hub, a plain upstream and clients in virtual time, with faults, and an oracle that looks at each step. */
 
 import { exitCodes } from '../../src/config/exit-codes.ts';
+import { limits } from '../../src/config/limits.ts';
 import type { Reply } from '../../src/http/message.ts';
 import { StartError } from '../../src/service/start-error.ts';
 import { Chance } from '../world/chance.ts';
@@ -319,7 +320,8 @@ class Life implements Watcher {
       return unsettled === undefined || this.broken !== undefined || isLate;
     });
     if (unsettled !== undefined) this.#broken ??= `not settled within an hour: ${unsettled}`;
-    const restMs = world.nowMs + REST_MS;
+    // What a late request said of its source is shown until the source asks again.
+    const restMs = Math.max(world.nowMs, this.#network.lateMs + limits.forwardIdleMs) + REST_MS;
     await world.run(() => {
       this.#oracle.isAtRest = world.nowMs >= restMs - REST_MS / 2;
       return world.nowMs >= restMs || this.broken !== undefined;

@@ -102,6 +102,8 @@ export class Network {
   readonly #open = new Map<Incarnation, Set<Exchange>>();
   /** How many requests arrive later than others, and are on their way. */
   late = 0;
+  /** When the last one of them arrived, in virtual time. */
+  lateMs = Number.NEGATIVE_INFINITY;
   /** Called when a request leaves. */
   readonly onSent = new Set<(from: string, host: string, request: Delivered) => void>();
   /** Called when a fault has really happened. */
@@ -247,7 +249,10 @@ export class Network {
     if (isLate) this.late += 1;
     // Whatever listens when the request arrives gets it, which may have started meanwhile.
     const arrive = () => {
-      if (isLate) this.late -= 1;
+      if (isLate) {
+        this.late -= 1;
+        this.lateMs = world.nowMs;
+      }
       const server = this.#servers.get(request.host);
       if (server === undefined || !server.process.isAlive) {
         world.plan(

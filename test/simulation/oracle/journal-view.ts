@@ -165,6 +165,8 @@ export class JournalView {
   mayLose(seqs: Iterable<number>, isAskedFor: (from: NonNullable<SeenLine['from']>) => boolean): void {
     this.wasBroken = true;
     this.#isBroken = true;
+    // A file that is found and put back has its lines again.
+    for (const [name, file] of this.#files) this.#files.set(name, { ...file, bytes: Buffer.alloc(0) });
     for (const seq of seqs) {
       this.removed.set(seq, EVER);
       const line = this.lines.get(seq);

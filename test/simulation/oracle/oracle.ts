@@ -187,10 +187,12 @@ export class Oracle {
 
   /**
    * An operator broke these lines of a journal: from now on they may be lost, and no others. A hub asks again for the events that its
-   * snapshot does not list.
+   * snapshot does not list, unless the snapshot was deleted and retention has removed others.
    */
   mayLose(journal: MachineJournal, seqs: Iterable<number>): void {
-    const { sources = [] } = JSON.parse(journal.disk.durableBytes(SNAPSHOT)?.toString() ?? '{}');
+    const snapshot = journal.disk.durableBytes(SNAPSHOT)?.toString();
+    if (snapshot === undefined) this.#knowsFirst(journal, new Set(seqs));
+    const { sources = [] } = JSON.parse(snapshot ?? '{}');
     const isAskedFor = ([source, seq]: readonly [source: string, seq: number]) => {
       const [, last = 0, , ahead] = sources.find(([one]: [string]) => one === source) ?? [];
       return seq > last && !(ahead ?? []).some(([first, last]: [number, number]) => first <= seq && seq <= last);
@@ -231,11 +233,19 @@ export class Oracle {
     this.look(journal);
     const { view } = this.#of(journal);
     this.#part(journal, false);
+    this.#knowsFirst(journal);
+  }
+
+  /** @param lost own events that are not there either */
+  #knowsFirst(journal: MachineJournal, lost: ReadonlySet<number> = new Set()): void {
+    const { view } = this.#of(journal);
     if (markedIn(journal.disk.durableNames()) === 0) return;
-    const there = [...view.lines.values()].filter(({ seq }) => view.isThere(seq)).sort((a, b) => a.seq - b.seq);
-    for (const { from, origin } of there)
+    const isThere = ({ seq }: SeenLine) => view.isThere(seq) && !lost.has(seq);
+    const first = new Map<string, number>();
+    for (const { from, origin } of [...view.lines.values()].filter(isThere).sort((a, b) => a.seq - b.seq))
       for (const [source, seq] of [from, origin].filter((name) => name !== undefined))
-        if (!view.firstKnown.has(source)) view.firstKnown.set(source, seq);
+        if (!first.has(source)) first.set(source, seq);
+    for (const [source, seq] of first) view.firstKnown.set(source, Math.max(seq, view.firstKnown.get(source) ?? 0));
   }
 
   /** A device gets another hub, which need not have what it had removed before. */
