@@ -81,8 +81,10 @@ export class LettersView {
         // An operator gives up the open letters of a range, and no other event of it.
         if (outcome === 'skipped' && line === undefined && !letters.has(seq)) continue;
         letters.set(seq, letter);
+        // One of before may be of another destination, from which the sender has moved since.
+        const isNew = !this.named.has(seq);
         this.named.add(seq);
-        if ((outcome === 'refused' || became === 'given up') && !wasTried(seq))
+        if (isNew && (outcome === 'refused' || became === 'given up') && !wasTried(seq))
           return `a dead letter gives event ${seq} up, and its destination was away`;
       }
     }
