@@ -6,7 +6,7 @@ import type { EraseOrder } from '../journal/erase/order.ts';
 import { replaceDurably } from '../journal/file-io.ts';
 import { rechain } from '../journal/line/chain.ts';
 import { erasedLine } from '../journal/line/erased.ts';
-import { LineCutter } from '../journal/line/lines.ts';
+import { rewriteLines } from '../journal/line/lines.ts';
 import type { ToldAlarm } from './alarms/alarm.ts';
 import { readTold, toldName, writeTold } from './alarms/told-file.ts';
 import { readNames } from './folder.ts';
@@ -33,18 +33,12 @@ export async function eraseInForwarding(disk: Disk, order: EraseOrder, limits: L
   }
 }
 
-/** Yields the file anew. A line that is no letter is left out: readers pass it. */
-async function* eraseInLetters(disk: Disk, name: string, order: EraseOrder, limits: Limits): AsyncGenerator<Buffer> {
-  let letters: string[] = [];
-  const cutter = new LineCutter((bytes, start, end) => {
+/** @returns the new file. A line that is no letter is left out: readers ignore it */
+function eraseInLetters(disk: Disk, name: string, order: EraseOrder, { lineBytesMax }: Limits): AsyncIterable<Buffer> {
+  return rewriteLines(disk.read(name), lineBytesMax, (bytes, start, end) => {
     const letter = eraseInLetter(bytes.toString('utf8', start, end), order);
-    if (letter !== undefined) letters.push(letter);
-  }, limits.lineBytesMax);
-  for await (const chunk of disk.read(name)) {
-    cutter.push(chunk);
-    yield Buffer.from(letters.map((letter) => `${letter}\n`).join(''));
-    letters = [];
-  }
+    return letter === undefined ? undefined : Buffer.from(`${letter}\n`);
+  });
 }
 
 function eraseInLetter(text: string, order: EraseOrder): string | undefined {

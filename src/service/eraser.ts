@@ -6,7 +6,7 @@ import type { EraseParts } from '../journal/erase/erase.ts';
 import { select } from '../journal/erase/select.ts';
 import type { ReadableJournals } from '../reading/journals.ts';
 import { Mutex } from '../waiting/mutex.ts';
-import { erasePart, finishEraseAtStart } from './erasing.ts';
+import { erase, finishEraseAtStart, reportUnfinished } from './erasing.ts';
 import type { DataFolder } from './folder.ts';
 import type { Peers } from './peers.ts';
 import type { Setup } from './setup.ts';
@@ -66,7 +66,7 @@ export class Eraser {
         unfinished = describe(error);
         return true;
       };
-      const act = () => erasePart(parts, order, done).catch(note);
+      const act = () => erase(parts, order, done).catch(note);
       const part = () =>
         later.recording!.whileClosed(deployment, act).catch((error: Error) => {
           if (done.size === 0) throw error;
@@ -77,10 +77,7 @@ export class Eraser {
       });
       journal.tail = undefined; // it has lines in memory
       if (unfinished === undefined) notices.info('events were erased', { events });
-      else
-        notices.error('an erase could not be finished, and some of its events may still be in files', {
-          problem: unfinished,
-        });
+      else reportUnfinished(notices, unfinished);
       return unfinished === undefined ? { events } : { events, unfinished };
     });
   }

@@ -5,26 +5,21 @@ import { eraseInForwarding } from '../forward/erase.ts';
 import { describe, isFull } from '../journal/disk.ts';
 import { type EraseParts, eraseInJournal } from '../journal/erase/erase.ts';
 import { type EraseOrder, readOrder, removeOrder, writeOrder } from '../journal/erase/order.ts';
+import type { Notices } from '../telemetry/log.ts';
 
 /**
  * Erases events of a journal that no one writes, and whose folder is locked. After a crash or an error the next start finishes it.
+ * @param done given to erase in parts, so that the reports of a journal that is open between two of them wait for a short time: empty at
+ *   the first part, and the same set at the others
+ * @returns whether all is erased
  * @throws DamagedError, or the error of a system call
  */
-export async function erase(parts: EraseParts, order: EraseOrder): Promise<void> {
-  await finishErase(parts);
-  await writeOrder(parts.disk, order);
-  await carryOut(parts, order);
-}
-
-/**
- * Like `erase`, in parts: a journal that is open between two of them keeps its reports waiting for a short time only.
- * @param done empty at the first part, and the same set at the others
- * @returns whether it was the last part
- */
-export async function erasePart(parts: EraseParts, order: EraseOrder, done: Set<number>): Promise<boolean> {
-  if (done.size > 0) return carryOut(parts, order, done);
-  await finishErase(parts);
-  await writeOrder(parts.disk, order);
+export async function erase(parts: EraseParts, order: EraseOrder, done?: Set<number>): Promise<boolean> {
+  const isBegun = done !== undefined && done.size > 0;
+  if (!isBegun) {
+    await finishErase(parts);
+    await writeOrder(parts.disk, order);
+  }
   return carryOut(parts, order, done);
 }
 
@@ -40,10 +35,12 @@ export async function finishErase(parts: EraseParts): Promise<void> {
 export async function finishEraseAtStart(parts: EraseParts): Promise<void> {
   await finishErase(parts).catch((error: Error) => {
     if (!isFull(error)) throw error;
-    parts.notices.error('an erase could not be finished, and some of its events may still be in files', {
-      problem: describe(error),
-    });
+    reportUnfinished(parts.notices, describe(error));
   });
+}
+
+export function reportUnfinished(notices: Notices, problem: string): void {
+  notices.error('an erase could not be finished, and some of its events may still be in files', { problem });
 }
 
 /** The state after the segments: it names a line of one by its crc. */

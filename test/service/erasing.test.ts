@@ -18,7 +18,7 @@ import { backUp, OtherJournalError } from '../../src/journal/look/backup.ts';
 import { planRepair, sideName } from '../../src/journal/look/repair.ts';
 import { AT_REST } from '../../src/journal/progress.ts';
 import { contentsOf, segmentName } from '../../src/journal/segments.ts';
-import { erase, erasePart, finishErase } from '../../src/service/erasing.ts';
+import { erase, finishErase } from '../../src/service/erasing.ts';
 import { openJournal } from '../support/journal.ts';
 import { openKept } from '../support/kept-assets.ts';
 import type { PlainEvent } from '../support/plain-event.ts';
@@ -257,7 +257,7 @@ test('in parts the journal is opened in between, with its state, and a crash in 
   const done = new Set<number>();
   const left: number[] = [];
   for (let isAll = false; !isAll; ) {
-    isAll = await erasePart(parts, ORDER, done);
+    isAll = await erase(parts, ORDER, done);
     left.push(filesWith(disk, ERASED).length);
     const crashed = disk.afterCrash();
     await finishErase(partsOf(crashed));

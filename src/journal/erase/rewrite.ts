@@ -5,7 +5,7 @@ import { type Disk, unlessAbsent } from '../disk.ts';
 import { clearName, writeFile } from '../file-io.ts';
 import { ChainFollower, rechain } from '../line/chain.ts';
 import { erasedLine } from '../line/erased.ts';
-import { LineCutter } from '../line/lines.ts';
+import { rewriteLines } from '../line/lines.ts';
 import { DamagedError } from '../open/recovery.ts';
 import type { EraseOrder } from './order.ts';
 
@@ -59,17 +59,11 @@ class Rewriting {
 
   /** Yields the new file. @throws DamagedError */
   async *chunks({ lineBytesMax }: Limits): AsyncGenerator<Buffer> {
-    let lines: Buffer[] = [];
-    const cutter = new LineCutter((bytes, start, end, lineEnd) => {
+    const cutter = yield* rewriteLines(this.#disk.read(this.#name), lineBytesMax, (bytes, start, end, lineEnd) => {
       const line = this.#take(bytes, start, end);
       this.#byte = lineEnd + 1;
-      if (line !== undefined) lines.push(line);
-    }, lineBytesMax);
-    for await (const chunk of this.#disk.read(this.#name)) {
-      cutter.push(chunk);
-      yield Buffer.concat(lines);
-      lines = [];
-    }
+      return line;
+    });
     if (cutter.carriedBytes > 0) this.#passBad('it ends without a newline');
   }
 

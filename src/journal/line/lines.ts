@@ -98,6 +98,29 @@ export class LineCutter extends LinesCutter {
   }
 }
 
+/**
+ * Yields other lines in place of those of the chunks.
+ * @param rewrite gets a line like `OnLine`, and returns another one with its newline; undefined to leave it out
+ * @returns the cutter, which has the bytes after the last newline
+ */
+export async function* rewriteLines(
+  chunks: AsyncIterable<Buffer>,
+  lineBytesMax: number,
+  rewrite: (...line: Parameters<OnLine>) => Buffer | undefined,
+): AsyncGenerator<Buffer, LineCutter> {
+  let lines: Buffer[] = [];
+  const cutter = new LineCutter((...line) => {
+    const rewritten = rewrite(...line);
+    if (rewritten !== undefined) lines.push(rewritten);
+  }, lineBytesMax);
+  for await (const chunk of chunks) {
+    cutter.push(chunk);
+    yield Buffer.concat(lines);
+    lines = [];
+  }
+  return cutter;
+}
+
 /** Calls `onLine` with each line of the chunks. @returns the cutter, which has the bytes after the last newline */
 export async function forEachLine(
   chunks: AsyncIterable<Buffer>,

@@ -8,7 +8,7 @@ import type { Limits } from '../../config/limits.ts';
 import type { Disk } from '../disk.ts';
 import { copyFile, writeFile } from '../file-io.ts';
 import { rechain } from '../line/chain.ts';
-import { LineCutter } from '../line/lines.ts';
+import { rewriteLines } from '../line/lines.ts';
 import { removeCleanStop } from '../open/clean-stop.ts';
 import { type Finding, type FindingKind, findingsIn } from '../open/recovery.ts';
 import { type OnWalkedLine, walkSegment } from '../open/walk.ts';
@@ -288,19 +288,12 @@ function accountFor(kept: readonly Stretch[], bytes: number, listMax: number) {
 /** Encodes the lines of a run, each with a crc that is seeded with that of its new previous line. */
 async function* encodeRun(disk: Disk, { stretches }: SeqRun, { lineBytesMax }: Limits): AsyncGenerator<Buffer> {
   let crc = 0;
-  let lines: Buffer[] = [];
-  const cutter = new LineCutter((bytes, start, end) => {
+  const rewrite = (bytes: Buffer, start: number, end: number) => {
     const line = Buffer.concat([bytes.subarray(start, end), NEWLINE]);
     crc = rechain(line, 0, end - start, crc);
-    lines.push(line);
-  }, lineBytesMax);
-  for (const { file, start, end } of stretches) {
-    for await (const chunk of disk.read(file, start, end)) {
-      cutter.push(chunk);
-      yield Buffer.concat(lines);
-      lines = [];
-    }
-  }
+    return line;
+  };
+  for (const { file, start, end } of stretches) yield* rewriteLines(disk.read(file, start, end), lineBytesMax, rewrite);
 }
 
 const NEWLINE = Buffer.from('\n');

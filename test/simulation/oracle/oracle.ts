@@ -231,7 +231,6 @@ export class Oracle {
    */
   losesSources(journal: MachineJournal): void {
     this.look(journal);
-    const { view } = this.#of(journal);
     this.#part(journal, false);
     this.#knowsFirst(journal);
   }
