@@ -221,11 +221,6 @@ export const stages: readonly Stage[] = [
     inputs: ['test/edges', 'src/reading', 'src/forward/hub', 'src/test-mode', ...HTTP],
     tools: ['go', 'openapi-python-client', 'oapi-codegen'],
   }),
-  edges('schemathesis', 'the OpenAPI document against the service', ['schemathesis'], {
-    when: 'changed',
-    inputs: ['test/edges', 'src/reading', 'src/deployments', ...HTTP],
-    tools: ['contract'],
-  }),
   edges('browsers', 'hostile pages in Chromium', ['browser', 'browser-reading'], {
     when: 'changed',
     inputs: ['test/edges', 'src/deployments', ...HTTP],

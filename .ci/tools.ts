@@ -37,7 +37,6 @@ const PINS = {
   ],
   /** The oldest version that `assetlog dagster` is for. */
   'dagster-old': ['dagster==1.11.0', 'dagster-webserver==1.11.0', 'sqlalchemy==2.0.44'],
-  contract: ['schemathesis==4.32.5'],
   'openapi-python-client': ['openapi-python-client==0.29.1'],
   'oapi-codegen': 'v2.8.2',
   recipes: [
@@ -85,7 +84,6 @@ export type ToolName =
   | 'reference'
   | 'reference-source'
   | 'dagster-old'
-  | 'contract'
   | 'openapi-python-client'
   | 'oapi-codegen'
   | 'recipes'
@@ -192,14 +190,7 @@ async function cached(name: string, make: (folder: string) => Promise<void>): Pr
 
 /** Creates a Python environment in its final folder, since its scripts contain the path. */
 async function environment(
-  name:
-    | 'reference'
-    | 'dagster-old'
-    | 'contract'
-    | 'openapi-python-client'
-    | 'recipes'
-    | 'python-checkers'
-    | 'clickhouse',
+  name: 'reference' | 'dagster-old' | 'openapi-python-client' | 'recipes' | 'python-checkers' | 'clickhouse',
 ): Promise<string> {
   const folder = join(cache, `${name}-${hashOf(PINS[name].join(' '))}`);
   const complete = join(folder, 'complete');
@@ -375,8 +366,6 @@ async function get(name: ToolName): Promise<Additions> {
       return { variables: { ASSETLOG_TEST_REFERENCE_SOURCE: await referenceSource() } };
     case 'dagster-old':
       return { variables: { ASSETLOG_TEST_DAGSTER_OLD: join(await environment('dagster-old'), 'bin/python') } };
-    case 'contract':
-      return { variables: { ASSETLOG_TEST_SCHEMATHESIS: join(await environment('contract'), 'bin/schemathesis') } };
     case 'openapi-python-client': {
       const folder = join(await environment('openapi-python-client'), 'bin');
       return { variables: { ASSETLOG_TEST_OPENAPI_PYTHON: join(folder, 'openapi-python-client') } };
