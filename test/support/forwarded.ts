@@ -117,7 +117,7 @@ export async function reachesHub(hub: Pick<Running, 'url'>, data: string, seq: n
 }
 
 /** @returns the last seq of a source at the hub, 0 if none */
-export async function watermark(hub: Pick<Running, 'url'>, source: string | undefined): Promise<number> {
+async function watermark(hub: Pick<Running, 'url'>, source: string | undefined): Promise<number> {
   const reply = await fetch(`${hub.url}/forward/${source}`).catch(() => undefined);
   const body = (await reply?.json().catch(() => undefined)) as { seq?: number } | undefined;
   return body?.seq ?? 0;
