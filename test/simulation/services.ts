@@ -97,9 +97,8 @@ const OWN = 'own';
 /** A hub between a device and its hub; of eight lives in a row, those that have it, none of which is a saved one. */
 export const SITE = 'site';
 const WITH_SITE = [0, 4, 5];
-/** Share of these lives in which the device moves, in which it sends to both, and in which hub and `lone` send to each other. */
+/** Share of these lives in which the device moves, and in which hub and `lone` send to each other. A device that does not move sends to both. */
 const MOVES_SHARE = 2 / 3;
-const BOTH_SHARE = 1 / 3;
 const CIRCLE_SHARE = 1 / 3;
 /** Share of them in which one of the two hubs loses its file of sources. */
 const LOSS_SHARE = 1 / 2;
@@ -208,8 +207,8 @@ const NO_WAYS: Ways = { device: undefined, moves: [], more: {}, isCircle: false,
 
 function planWays(chance: Chance, isHosted: boolean): Ways {
   const device = chance.oneOf(['d0', 'd1'] as const);
-  const shares = [MOVES_SHARE, BOTH_SHARE, CIRCLE_SHARE, LOSS_SHARE];
-  const [moves, both, circle, isLost] = shares.map((share) => chance.happens(share));
+  const shares = [MOVES_SHARE, CIRCLE_SHARE, LOSS_SHARE];
+  const [moves, circle, isLost] = shares.map((share) => chance.happens(share));
   const times = Array.from({ length: chance.integer(1, MOVES_MAX) }, () => chance.share());
   const places = [SITE, isHosted ? `hub/${device}` : 'hub'];
   const timeOf = (share: number) => MOVES_MS.first + share * (MOVES_MS.last - MOVES_MS.first);
@@ -227,7 +226,7 @@ function planWays(chance: Chance, isHosted: boolean): Ways {
     device,
     moves: moves ? planned : [],
     more: {
-      ...(both && { [device]: [{ name: 'second', to: `http://${SITE}` }] }),
+      ...(!moves && { [device]: [{ name: 'second', to: `http://${SITE}` }] }),
       ...(isCircle && { hub: [{ name: 'circle', to: 'http://lone' }] }),
     },
     isCircle,
