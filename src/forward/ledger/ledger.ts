@@ -55,6 +55,8 @@ export class Ledger {
   #value: CursorValue = { seq: 0, id: null, sending: undefined, kind: undefined, to: '' };
   /** Why the cursor is lost; undefined if it is known, or not open yet. */
   lostReason: string | undefined;
+  /** Whether the URL was changed and the destination has not said yet how far it is. */
+  isAtNewUrl = false;
   /** Events up to this seq that the destination does not get already have dead letters. */
   namedSeq = 0;
   /** Events that the destination might have although they are not settled. */
@@ -158,8 +160,8 @@ export class Ledger {
         for (let seq = value.seq + 1; seq <= (value.sending ?? 0); seq += 1) this.doubts.set(seq, CRASHED);
       }
       // A cursor that an operator made has no URL.
-      if (value.to !== '' && value.to !== url)
-        notices.info('the destination has another URL and continues', { seq: value.seq, to: url });
+      this.isAtNewUrl = value.to !== '' && value.to !== url;
+      if (this.isAtNewUrl) notices.info('the destination has another URL and continues', { seq: value.seq, to: url });
       this.#value = { ...value, kind: value.kind ?? kind, to: url };
       this.#saved = value; // last: until then all of this is repeated after an error
       return;
@@ -253,6 +255,7 @@ export class Ledger {
       if (this.lostReason !== undefined)
         this.#options.notices.info('the cursor was lost and forwarding continues', { seq: seq + 1 });
       this.lostReason = undefined;
+      this.isAtNewUrl = false;
     });
   }
 

@@ -91,7 +91,9 @@ export class AskedSending {
     const seq = await this.#findSettled(theirs);
     if (seq < value.seq && (value.id !== null || seq === 0)) {
       const counts = { had: value.seq, has: theirs.seq };
-      notices.warn('the destination has fewer events than it had: they are sent again', counts);
+      if (ledger.isAtNewUrl && theirs.seq === 0)
+        notices.info('the new hub has no event of this journal: all are sent', counts);
+      else notices.warn('the destination has fewer events than it had: they are sent again', counts);
       ledger.namedSeq = Math.min(ledger.namedSeq, seq);
     }
     await backlog.moveTo(seq);

@@ -95,6 +95,32 @@ test('an event that reaches a hub by two ways, or directly as well, is recorded 
   }
 });
 
+test('a new hub that has no event of a device is no warning there, and a hub that has lost its events is one', async (t) => {
+  const [old, fresh] = await Promise.all([serve(t, { limits }), newSite(t)]);
+  await fresh.start();
+  const device = await serve(t, { limits, args: ['--forward-to', old.url] });
+  assert.deepEqual(await report(device, named('a', 3)), ok(3));
+  await eventually('the old hub has them', () => eventsIn(old.data).length === 3);
+  await device.stop();
+  const moved = await serve(t, { limits, data: device.data, args: ['--forward-to', fresh.url] });
+  await reaches(3, fresh);
+  const said = () => moved.notices.map((line) => JSON.parse(line)).filter(({ had }) => had === 3);
+  const newHub = { level: 'info', message: 'the new hub has no event of this journal: all are sent' };
+  assert.deepEqual(
+    said().map(({ level, message }) => ({ level, message })),
+    [newHub],
+  );
+  await fresh.stop();
+  rmSync(fresh.data, { recursive: true });
+  await fresh.start();
+  assert.deepEqual(await report(moved, ['b']), [200]);
+  await reaches(4, fresh);
+  assert.deepEqual(
+    said().map(({ level }) => level),
+    ['info', 'warn'],
+  );
+});
+
 test('a restored site gets its own events back from its devices, and the hub after it leaves out what it has', async (t) => {
   const [device, site, top] = (await newSites(t, 3)) as [Site, Site, Site];
   await top.start();
