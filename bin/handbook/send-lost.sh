@@ -1,9 +1,9 @@
-# Sends the events of a lost ingester, which NATS has under $subject, to $hub, with $token if it needs one.
+# Sends the events of a lost ingester from $subject of NATS to $hub, with $token if the hub needs one.
 set -eu
 auth=(); [ -z "${token:-}" ] || auth=(-H "Service-Cloud-Api-Token: $token")
 nats sub "$subject" --stream ASSETLOG --all --terminate-at-end --raw > lines.jsonl
 
-# Parts of at most 4 MiB, in which no seq is missing.
+# Split the lines into parts of at most 4 MiB without a gap in seq.
 LC_ALL=C awk -F '[:,]' '
   $2 != last + 1 || bytes > 3000000 { part += 1; bytes = 0 }
   { last = $2; bytes += length($0) + 1; print > sprintf("part-%06d", part) }' lines.jsonl

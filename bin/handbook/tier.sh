@@ -1,4 +1,4 @@
-# Starts three nodes of NATS, two ingesters and nginx in the current folder: . tier.sh
+# Starts three NATS nodes, two ingesters and nginx in the current folder. Run it with: . tier.sh
 export NATS_URL=nats://127.0.0.1:4221,127.0.0.1:4222,127.0.0.1:4223
 node() {
   cat > "n$1.conf" <<END
@@ -41,7 +41,7 @@ http {
 }
 END
 for n in 1 2 3; do node $n; done
-until # the nodes have a leader
+until # the nodes have elected a leader
   nats stream add ASSETLOG --subjects 'assetlog.>' --storage file --replicas 3 --allow-batch --defaults
 do sleep 1; done
 for i in 1 2; do ingester $i; done
