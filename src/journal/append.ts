@@ -1,6 +1,6 @@
 /**
- * Appends a batch to the journal file: all of it durably, or none of it. After NotEncoded and NotWritten the file is as before;
- * after any other error, such as a failed sync, the content of the disk is unknown.
+ * Appends a batch to the journal file, either completely and durably or not at all. After NotEncoded and NotWritten the file is
+ * unchanged; after any other error, such as a failed sync, the content of the disk is unknown.
  */
 
 import { Defect } from '../config/defect.ts';
@@ -39,7 +39,8 @@ export async function appendBatch(
   const { bytes, chain, lastId } = encode(batch, segment.chain, now, scratch);
   const after = { file: segment.file, bytes: segment.bytes + bytes.length, chain, lastId };
   checkContinuation(bytes, segment.chain.seq + batch.lines.length, chain);
-  // Before the write, since it would hide that the file was truncated; after it, since no event may get 200 if its file is gone.
+  // Checked before the write, which would hide that the file was truncated, and after it, since no event may get 200 if its file
+  // is gone.
   checkUntouched(segment);
   await appendWhole(segment, bytes);
   checkUntouched(after);
@@ -47,9 +48,9 @@ export async function appendBatch(
 }
 
 /**
- * @param scratch of the last batch
- * @param segment after it
- * @param batchByte where the batch begins; the end of the segment if nothing was appended
+ * @param scratch the buffer of the last batch
+ * @param segment the segment after the batch
+ * @param batchByte where the batch starts; the end of the segment if nothing was appended
  * @returns the lines of the batch; undefined if there is none, or it is large
  */
 export function freshLines(
@@ -88,7 +89,7 @@ export function checkUntouched({ file, bytes }: Segment): void {
 
 /**
  * Checks that a batch has a line for each event, and that the last line has the seq before the next one.
- * @param nextSeq of the next line, according to the number of events
+ * @param nextSeq the seq of the next line, according to the number of events
  * @param chain the position after the encoded lines
  * @throws Defect
  */
@@ -108,7 +109,7 @@ function encode({ lines, ids }: LinesToAppend, chain: ChainPosition, now: Date, 
 }
 
 /**
- * Appends all of the bytes, durably, or none: after a failed or short write the file is truncated to its previous length.
+ * Appends all bytes durably, or none of them: after a failed or short write the file is truncated to its previous length.
  * @param end length of the file in bytes
  * @throws NotWritten, or another error after which the content of the file is unknown
  */

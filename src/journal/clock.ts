@@ -17,7 +17,7 @@ export class Clock {
   }
 
   /**
-   * Warns if the first time is before 2024, and if the clock jumped by more than `clockJumpMs` since the last reading. A journal
+   * Warns if the first time is before 2024, or if the clock jumped by more than `clockJumpMs` since the last reading. A journal
    * is ordered by seq, so a wrong time is recorded unchanged.
    * @returns the time of the system's clock
    */

@@ -12,7 +12,7 @@ const CHUNK_BYTES = 256 * 1024;
  * Copies a file into a new, empty one. The copy shares the blocks of the file if the file system can do that.
  * @param from the path of `source`
  * @param to the path of `copy`
- * @throws the error of a system call, after which the copy has any part of the bytes
+ * @throws the error of a system call; the copy can then contain any part of the bytes
  */
 export async function copyBytes(
   source: FileHandle,
@@ -21,7 +21,7 @@ export async function copyBytes(
   to: string,
   { isWindows }: Platform,
 ): Promise<void> {
-  if (isWindows) return copyByReading(source, copy); // CopyFileW need not work for a file that is open
+  if (isWindows) return copyByReading(source, copy); // CopyFileW might fail for a file that is open
   await copyFile(entryPath(from, source.fd), entryPath(to, copy.fd), constants.COPYFILE_FICLONE);
   await copy.chmod(FILE_MODE); // `copyFile` copied the mode of the source
 }

@@ -1,5 +1,5 @@
 /**
- * The only use of `node:fs` on the write path. Tests implement the same interface to inject faults. One `Disk` is one folder;
+ * The only use of `node:fs` on the write path. Tests implement the same interface to inject faults. A `Disk` is one folder, and
  * names are relative to it. Every method rejects with the error of the system call, which has a `code`; with IrregularFileError,
  * since reading a FIFO or a device might never end; or with LinkError, since root would otherwise read or write the target of
  * any link that an attacker puts into the folder of another user.
@@ -41,7 +41,7 @@ export interface Disk {
    * @param refusesLinks rejects with LinkError if any file of a journal is a link, even if the caller does not open it
    */
   list(refusesLinks?: boolean): Promise<string[]>;
-  /** Size of a file in bytes. Rejects with ENOENT if there is none. */
+  /** Size of a file in bytes. Rejects with ENOENT if the file is missing. */
   size(name: string): Promise<number>;
   /**
    * The bytes from `start` (0) up to but not including `end` (the end of the file), in chunks. All chunks share the same memory:
@@ -55,19 +55,22 @@ export interface Disk {
   create(name: string): Promise<NewFile>;
   /** Like `create`, for a file that is appended to. */
   createLog(name: string): Promise<LogFile>;
-  /** Opens a file to append to it. Rejects with ENOENT if there is none. */
+  /** Opens a file to append to it. Rejects with ENOENT if the file is missing. */
   openLog(name: string): Promise<LogFile>;
   /**
-   * Opens a file that is written in place, and creates it if there is none. Its directory entry and its content are durable when
+   * Opens a file that is written in place, and creates it if it is missing. Its directory entry and its content are durable when
    * this resolves, unless an earlier sync has failed.
    */
   openSlots(name: string): Promise<SlotFile>;
   /**
-   * Copies a file of another folder into a new file, which shares its blocks if the file system can do that. Not durable, and no
-   * snapshot: the copy can have any part of concurrent writes. Rejects with EEXIST if the new file exists.
+   * Copies a file of another folder into a new file, which shares its blocks if the file system can do that. The copy is not
+   * durable and not a snapshot: it can contain any part of concurrent writes. Rejects with EEXIST if the new file exists.
    */
   copyFrom(source: Pick<Disk, 'folder' | 'read'>, name: string, to: string): Promise<void>;
-  /** Replaces a small file: a reader sees the old file or the new one. Not durable, without a sync. */
+  /**
+   * Replaces a small file atomically for readers: they see the old file or the new one. There is no sync, so the new
+   * file is not durable.
+   */
   replace(name: string, bytes: Buffer): Promise<void>;
   /** Creates a subfolder, durably. Names of its entries contain a slash. */
   createFolder(name: string): Promise<void>;
@@ -87,19 +90,22 @@ export interface Disk {
 
 export interface ReadOptions {
   readonly chunkBytes?: number;
-  /** Closes the file at once; the next chunk is then an error. */
+  /** Closes the file at once; reading the next chunk then throws. */
   readonly signal?: AbortSignal | undefined;
 }
 
 /** The part of a `Disk` that readers use. */
 export type ReadableDisk = Pick<Disk, 'folder' | 'list' | 'size' | 'read'>;
 
-/** Whether the disk is full (ENOSPC) or the quota is used up (EDQUOT), so that a retry succeeds once there is free space. */
+/** Whether the disk is full (ENOSPC) or the quota is exhausted (EDQUOT), so that a retry succeeds once space is free. */
 export function isFull(error: NodeJS.ErrnoException): boolean {
   return error.code === 'ENOSPC' || isQuota(error);
 }
 
-/** Whether closing files would make a retry succeed: files of the process (EMFILE), or of the system (ENFILE). Nothing was changed. */
+/**
+ * Whether closing files would make a retry succeed: the limit of the process (EMFILE) or of the system (ENFILE) is reached. The failed
+ * call changed nothing.
+ */
 export function lacksDescriptors({ code }: NodeJS.ErrnoException): boolean {
   return code === 'EMFILE' || code === 'ENFILE';
 }
@@ -162,7 +168,7 @@ export interface LogFile {
    * Writes at the file's end; bytes and length are on stable storage when this resolves. Rejects with SyncError if the bytes were
    * written but not synced, and with another error if nothing was written.
    * @param end length of the file in bytes
-   * @returns the number of written bytes. After a short write they need not be on stable storage
+   * @returns the number of written bytes. After a short write they might not be on stable storage
    */
   append(bytes: Buffer, end: number): Promise<number>;
   /** Truncates the file to a length in bytes, durably: after this resolves a power cut cannot bring the removed bytes back. */
@@ -178,8 +184,8 @@ export interface LogFile {
 /** A small file whose parts are overwritten in place, so that it needs no more space. */
 export interface SlotFile {
   /**
-   * Durable when this resolves. After a rejection these bytes are unknown, and all others are as before. Writing them again is
-   * safe, since nothing relies on a failed sync.
+   * Durable when this resolves. After a rejection the content of these bytes is unknown, and all other bytes are unchanged.
+   * Writing them again is safe, since nothing relies on a failed sync.
    * @param position in bytes from the start of the file
    */
   write(bytes: Buffer, position: number): Promise<void>;
@@ -194,7 +200,7 @@ export const READ_CHUNK_BYTES = 256 * 1024;
 
 /**
  * Opens nothing yet.
- * @param path of the folder, which need not exist yet: see `prepare`
+ * @param path the folder, which can be missing: see `prepare`
  * @param system on Linux an append is one `O_DSYNC` write instead of a write and `fdatasync`, which saves one call in the thread
  *   pool. On other systems `O_DSYNC` is missing, or does not reach stable storage
  * @param readBytes size of the chunks of `read`: smaller for a program that reads many journals at a time
@@ -242,7 +248,7 @@ export async function writeWhole(file: NewFile, bytes: Buffer, position: number)
 
 async function createFile(folder: string, name: string, flags: number, system: Platform): Promise<FileHandle> {
   const path = join(folder, name);
-  // Opened before the file is created, so that EMFILE is thrown before anything is changed.
+  // Opened before the file is created, so that EMFILE changes nothing.
   const entries = await openFolder(dirname(path), name.includes('/') ? constants.O_NOFOLLOW : 0);
   try {
     const handle = await makeFile(join(await basePath(dirname(path), entries), basename(path)), flags, path);

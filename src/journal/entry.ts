@@ -1,5 +1,5 @@
 /**
- * Opens, renames and removes the files of a folder; the only file that opens them. It follows no links: otherwise root would read
+ * Opens, renames and removes the files of a folder. No other module opens them. Links are not followed: otherwise root would read
  * or write the target of any link that an attacker puts into the folder of another user. The path of the folder may contain links.
  */
 
@@ -93,9 +93,9 @@ export async function fileSizeOf(path: string): Promise<number> {
 
 /**
  * Synchronous, for a command that polls: a call in the thread pool wakes three threads. Opens the newest file, since some network file
- * systems remember its size otherwise.
- * @returns a text that changes when a file of the folder is made, removed or replaced, and when the newest one grows; undefined if
- *   that cannot be said
+ * systems would otherwise report a cached size.
+ * @returns a text that changes when a file of the folder is created, removed or replaced, or when the newest file grows; undefined if
+ *   the folder cannot be read
  */
 export function folderMark(folder: string): string | undefined {
   try {
@@ -110,7 +110,7 @@ export function folderMark(folder: string): string | undefined {
       closeSync(file);
     }
   } catch {
-    return undefined; // who reads the folder then meets the error
+    return undefined; // a reader of the folder then gets the error
   }
 }
 

@@ -37,7 +37,8 @@ export async function writeFile(
 }
 
 /**
- * Makes way for a file that is made again. What no service wrote and is not removed by that, a folder, gets another name.
+ * Frees the name of a file that is about to be created again. A folder of that name, which no service created, is
+ * renamed, since it cannot be removed like a file.
  * @throws the error of a system call, such as ENOENT
  */
 export async function clearName(disk: Pick<Disk, 'remove' | 'rename'>, name: string): Promise<void> {
@@ -51,7 +52,7 @@ export async function clearName(disk: Pick<Disk, 'remove' | 'rename'>, name: str
 const FOLDER_CODES = /^(EISDIR|EPERM)$/;
 
 /**
- * Gives a file the name of one that is made again, atomically unless a folder has that name.
+ * Gives a file the name of the file that it replaces, atomically unless a folder has that name.
  * @throws the error of a system call
  */
 export async function renameOver(disk: Pick<Disk, 'remove' | 'rename'>, from: string, to: string): Promise<void> {
@@ -64,7 +65,7 @@ export async function renameOver(disk: Pick<Disk, 'remove' | 'rename'>, from: st
 
 /**
  * Replaces a file, durably.
- * @throws the error of a system call, after which the folder has the old file or the new one
+ * @throws the error of a system call; the folder then has either the old file or the new one
  */
 export async function replaceDurably(
   disk: Disk,
@@ -78,7 +79,7 @@ export async function replaceDurably(
   await disk.syncFolder();
 }
 
-/** Reads the bytes of a file from `start` up to `end`, fewer at the end of the file. @throws the error of a system call */
+/** Reads the bytes of a file from `start` up to `end`, or up to the end of the file. @throws the error of a system call */
 export async function readBytes(disk: ReadableDisk, name: string, start: number, end: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   for await (const chunk of disk.read(name, start, end)) chunks.push(Buffer.from(chunk));
@@ -87,8 +88,9 @@ export async function readBytes(disk: ReadableDisk, name: string, start: number,
 
 /**
  * Reads a small file.
- * @param bytesMax the bytes to read at most
- * @returns undefined if there is no such file. If the file is not regular: one zero byte, which no valid file has
+ * @param bytesMax the most bytes to read
+ * @returns undefined if there is no such file; a single zero byte, which no valid file contains, if the file is not
+ * regular
  * @throws the error of a system call
  */
 export async function readSmall(disk: ReadableDisk, name: string, bytesMax: number): Promise<Buffer | undefined> {

@@ -1,4 +1,6 @@
-/** Watches the free space of the disk: reports low space, and has files removed, before the disk is full. */
+/**
+ * Watches the free space of the disk. Reports low space, and requests the removal of files, before the disk is full.
+ */
 
 import type { Limits } from '../config/limits.ts';
 import type { Config } from '../config/options-of-service.ts';
@@ -9,7 +11,7 @@ import type { Space } from './space.ts';
 
 /** The result of the last check of the free space. */
 export interface SpaceWatch {
-  /** Why the service should not get more reports, as a clause; undefined if there is enough space. */
+  /** Why the service should get no more reports, as a clause; undefined if there is enough space. */
   readonly trouble: string | undefined;
   /** Free space at the last check; undefined if it is unknown. */
   readonly freeBytes: number | undefined;
@@ -17,7 +19,7 @@ export interface SpaceWatch {
   readonly totalBytes: number | undefined;
   /** Whether the file system does not report its free space; `trouble` stays undefined then. */
   readonly isUnreported: boolean;
-  /** Call when a journal was written to, or could not be: the next check is soon. */
+  /** Called when a write to a journal succeeded or failed, so that the next check is soon. */
   written(): void;
   stop(): void;
 }
@@ -31,7 +33,7 @@ export type Thresholds = { readonly [Name in 'minFreeBytes' | 'keepFree']?: Conf
 /**
  * Checks at once, then every `limits.spaceCheckMs` while journals are written to or space is short, and otherwise every
  * `limits.spaceIdleCheckMs`. Never rejects: a failed check sets `trouble`.
- * @param onLow called at each check after the first that finds less than `keepFree`
+ * @param onLow called at each check, except the first, that finds less than `keepFree`
  */
 export async function watchSpace(
   disk: Disk,

@@ -1,7 +1,7 @@
 /**
  * The journal: events in, durable lines out. An event is acknowledged only when its line is durable.
  *
- * Group commit: while one batch is written, arriving events form the next batch. There is no timer but the one of `--commit-delay`
+ * Group commit: while one batch is written, arriving events form the next batch. The only timer is the one of `--commit-delay`
  * (`Queue`). A batch is one write and one sync. Its callbacks run after the sync, in the order of arrival.
  */
 
@@ -52,13 +52,13 @@ export class Journal implements JournalFigures {
   /** The run of batches that is being written; undefined while the disk is idle. */
   #running: Promise<void> | undefined;
   #probeTimer: NodeJS.Timeout | undefined;
-  /** A failed sync of retention, or a Defect of the keys. The journal then fails: at once, or after the batch that is being written. */
+  /** A failed sync of retention, or a Defect of the keys. The journal then fails at once, or after the batch that is being written. */
   #failure: Error | undefined;
   readonly #openTimeout: NodeJS.Timeout | undefined;
   readonly #shouldLog: (reason: string) => boolean;
   /** Number of journal files, including the newest; 0 before the journal is open. */
   files = 0;
-  /** Size of the files but the newest; undefined before `measure`. */
+  /** Size of all files except the newest; undefined before `measure`. */
   closedBytes: number | undefined;
   #lastMs: number | undefined;
 
@@ -89,8 +89,8 @@ export class Journal implements JournalFigures {
   }
 
   /**
-   * Recovers the journal in the folder, which the caller has locked. On a full disk it applies retention first, and then waits for
-   * enough free space or for `close`.
+   * Recovers the journal in the folder. The caller has locked the folder. On a full disk it applies retention first, and then
+   * waits for enough free space or for `close`.
    * @throws DamagedError, or the error of a system call
    */
   async open(): Promise<void> {
@@ -145,7 +145,7 @@ export class Journal implements JournalFigures {
   get trouble(): string | undefined {
     const state = this.#state;
     if (state.kind === 'open') {
-      const { queueEventBytes } = this.#options.limits; // a journal without place for a small report is full
+      const { queueEventBytes } = this.#options.limits; // a journal without space for a small report is full
       return state.trouble?.reason ?? this.#retention.refusal ?? this.#excess(queueEventBytes);
     }
     return state.kind === 'starting' && state.isQueueing ? undefined : state.reason;
@@ -169,7 +169,7 @@ export class Journal implements JournalFigures {
   }
 
   /**
-   * Reads the sizes of the files once, and the time of the last line; afterwards the journal keeps both.
+   * Reads the sizes of the files and the time of the last line once; afterwards the journal keeps both up to date.
    * @returns the figures of an open journal. @throws the error of a system call
    */
   async measure(): Promise<Pick<Measured, 'bytes' | 'lastMs'>> {
@@ -178,14 +178,14 @@ export class Journal implements JournalFigures {
     for (let before = ''; this.closedBytes === undefined && this.#state.kind === 'open'; ) {
       before = nameOfFiles();
       const { closedBytes, lastMs } = await measure(disk, limits);
-      if (before !== nameOfFiles()) continue; // one was begun or removed meanwhile
+      if (before !== nameOfFiles()) continue; // a file was created or removed in the meantime
       this.closedBytes = closedBytes;
       this.#lastMs ??= lastMs;
     }
     return { bytes: this.#bytes, lastMs: this.#lastMs };
   }
 
-  /** Size of all files; that of the newest before `measure`. */
+  /** Size of all files; before `measure` the size of the newest file. */
   get #bytes(): number {
     const newest = this.#state.kind === 'open' ? this.#state.segment.bytes : 0;
     return (this.closedBytes ?? 0) + newest;
@@ -196,14 +196,19 @@ export class Journal implements JournalFigures {
     await this.#retention.makeSpace();
   }
 
-  /** Why an event with `bytes` of memory cannot be queued, as a sentence for the client; undefined if it can. */
+  /**
+   * Why an event with `bytes` of memory cannot be queued, as a sentence for the client; undefined if it can be queued.
+   */
   refusal(bytes: number): string | undefined {
     if (!this.#isQueueing) return this.trouble;
     const excess = this.#retention.refusal ?? this.#excess(bytes);
     return excess ?? overload(bytes, this.#waitingBytes, this.#backlog, this.#options.limits);
   }
 
-  /** Why an event would exceed the share of the journal, also with all that waits; undefined if it fits, or there is no share. */
+  /**
+   * Why an event would not fit in the journal's share of the backlog, even if nothing else were waiting; undefined if it fits, or
+   * there is no share.
+   */
   #excess(bytes: number): string | undefined {
     const { maxBytes } = this.#retention.limits;
     if (maxBytes === undefined || this.closedBytes === undefined) return undefined;
@@ -291,7 +296,7 @@ export class Journal implements JournalFigures {
     if (this.#state.kind !== 'open' || this.#running !== undefined) return;
     this.#failure ??= error;
     this.hurry();
-    if (this.#running !== undefined) return; // it refuses the events of a pause
+    if (this.#running !== undefined) return; // the run refuses the events of a pause
     this.#fail(error);
     this.#callSafely(this.#options.onFailed, error);
   }
@@ -309,7 +314,7 @@ export class Journal implements JournalFigures {
       await this.#keys?.close();
       return;
     }
-    await this.#keyed?.settled(); // it queues more events
+    await this.#keyed?.settled(); // queues more events
     this.hurry();
     await this.#retention.stop();
     await this.#running;
@@ -365,7 +370,9 @@ export class Journal implements JournalFigures {
     this.#backlog.bytes += bytes;
   }
 
-  /** Commits batches until the queue is empty. If the queue is empty at the start, makes a test write instead. Never rejects. */
+  /**
+   * Commits batches until the queue is empty. If the queue is empty when it starts, makes a test write instead. Never rejects.
+   */
   async #run(): Promise<void> {
     // Events that arrive in the same iteration of the event loop share the first batch.
     await new Promise((resolve) => setImmediate(resolve));

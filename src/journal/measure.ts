@@ -1,4 +1,4 @@
-/** What a journal takes on its disk, and when its last event was recorded. */
+/** The disk space that a journal uses, and the time of its last event. */
 
 import type { Limits } from '../config/limits.ts';
 import type { Disk } from './disk.ts';
@@ -7,10 +7,10 @@ import { lastLine } from './open/scan.ts';
 import { contentsOf } from './segments.ts';
 
 export interface Measured {
-  /** Size of all segments but the newest. */
+  /** Size of all segments except the newest. */
   readonly closedBytes: number;
   readonly bytes: number;
-  /** In ms since 1970; undefined without an event, and while one is being written. */
+  /** In ms since 1970; undefined if there is no event, or while one is being written. */
   readonly lastMs: number | undefined;
 }
 

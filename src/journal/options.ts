@@ -25,25 +25,29 @@ export interface JournalOptions {
    * the journal is open.
    */
   readonly openWaitMs?: number;
-  /** @returns how long the first event of a batch waits for others, in milliseconds: `--commit-delay`. If omitted, not at all. */
+  /**
+   * @returns how long the first event of a batch waits for others, in milliseconds: `--commit-delay`. If omitted, it does not
+   * wait.
+   */
   readonly commitDelayMs?: (() => number) | undefined;
-  /** Called when the disk refused a write. */
+  /** Called when a write to the disk was refused. */
   readonly onRefused?: (() => void) | undefined;
   /** Shared by all journals of the service. */
   readonly metrics?: Metrics;
   /** The idempotency keys of all journals of the service. If omitted, keys are recorded but not looked up. */
   readonly keyMemory?: KeyMemory | undefined;
-  /** After its keys, in the order in which they hear a fact. */
+  /** Called after the keys, in this order. */
   readonly followers?: readonly Follower[];
   /**
    * Called at each run of retention that would remove files, even before the journal is open.
-   * @returns the first seq that is still to be sent, and the destination. Files with events from this seq on stay; at the limit
-   *   of retention, reports are refused with the reason. Undefined if all files may be removed
+   * @returns the first seq that is still to be sent, and the destination. Files with events from this seq on are kept, and at
+   * the
+   *   limit of retention, reports are refused with the reason. Undefined if all files may be removed
    */
   readonly heldBack?: (() => HeldBack | undefined) | undefined;
   /** `hashKey` by default; only tests pass another function. */
   readonly hashKey?: HashKey | undefined;
-  /** Called when no descriptor was free to begin the next file, which is tried again every `limits.probeMs`. */
+  /** Called when no descriptor was free to create the next file. The creation is tried again every `limits.probeMs`. */
   readonly onNoDescriptor?: () => void;
   /** Called when the last waiting event has been recorded or refused. */
   readonly onIdle?: () => void;

@@ -1,6 +1,6 @@
 /**
- * Tells a reader how far the journal is durable, and when there are new lines. A reader in another process asks the holder of the
- * lock, and polls; a reader in the same process gets both from the journal.
+ * Reports to a reader how far the journal is durable, and when there are new lines. A reader in another process asks the holder
+ * of the lock, and polls; a reader in the same process gets both from the journal.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -14,33 +14,35 @@ import { askHolder, type Durable } from './lock/protocol.ts';
 /** The writer's progress, for one reader. */
 export interface Progress {
   /**
-   * How far the journal is durable. Lines from that seq on are not yielded: a failed write truncates them, even during a read.
+   * Reports how far the journal is durable. Lines from that seq on are not yielded, since a failed write truncates them, even
+   * during a read.
    */
   durable(): Promise<Durable>;
   /**
-   * Checks a line that is about to be shown against what is durable now. Undefined if the writer is another process, which is not
-   * asked once more.
-   * @throws Defect if it is not durable
+   * Checks a line that is about to be shown against the current durable seq. Undefined if the writer is another process, which is
+   * not asked again.
+   * @throws Defect if the line is not durable
    */
   checkShown?(seq: number): void;
   /**
-   * Like `durable`, if the lines from a byte of a file on are the newest ones and still in memory: a reader that follows a journal
-   * of few events then needs no file.
+   * Like `durable`, if the lines from a byte of a file on are the newest and are still in memory. A reader that follows a journal
+   * with few events then does not have to open the file.
    */
   fresh?(file: string, byte: number): { readonly bytes: Buffer; readonly nextSeq: number } | undefined;
   /** Resolves when there might be more lines than the last `durable` reported, or when the signal aborts. Never rejects. */
   more(signal: AbortSignal): Promise<void>;
 }
 
-/** Of a journal that no one writes. */
+/** The progress of a journal that no process writes. */
 export const AT_REST: Progress = { durable: async () => ({ kind: 'unsaid' }), more: async () => {} };
 
 /**
  * Asks the process that holds the folder's lock, and polls. Does not use fs.watch, which reports nothing on many file systems. If
  * no process holds the lock, `durable` resolves to `{ kind: 'unsaid' }`.
  *
- * There is more when the folder has changed. Lines that were written and not durable then become durable without another change, so
- * there might also be more after each further quarter of the time since the last change, and every `limits.followIdleMs`.
+ * When the folder has changed, there are more lines. Lines that were not durable at that time become durable without another
+ * change, so the writer is also asked after each further quarter of the time since the last change, and every
+ * `limits.followIdleMs`.
  * @param poll resolves when it is time to look at the folder, or the signal aborts
  */
 export function pollProgress(
@@ -82,9 +84,9 @@ export async function askDurable(progress: Progress): Promise<Durable> {
 
 const ATTEMPTS_MAX = 3;
 
-/** The progress of the journals of this process. Each is followed by the result of `follow`. */
+/** The progress of all journals of this process. The result of `follow` follows each of them. */
 export class OwnProgress {
-  /** When lines of any journal became durable last, of the monotonic clock. */
+  /** When lines of any journal last became durable, by the monotonic clock. */
   recordedMs = Number.NEGATIVE_INFINITY;
   /** Returns whether lines of any journal wait for the disk. */
   readonly isWaiting: () => boolean;
@@ -96,7 +98,7 @@ export class OwnProgress {
   readonly #opening = new Set<string>();
   /** By folder: the readers that wait for more. */
   readonly #readers = new Map<string, Waiters>();
-  /** By folder: the lines before its next seq, if they are few and a reader waited for them. */
+  /** By folder: the lines before its next seq, if they are few and a reader was waiting for them. */
   readonly #fresh = new Map<string, FreshLines>();
   readonly #listeners = new Set<() => void>();
 
@@ -104,19 +106,22 @@ export class OwnProgress {
     this.isWaiting = isWaiting;
   }
 
-  /** @param listener called with each write to a journal of this process, often: it must be fast, and must not throw */
+  /**
+   * @param listener called at each write to a journal of this process. It is called often, so it must be fast, and it
+   * must not throw
+   */
   onWritten(listener: () => void): void {
     this.#listeners.add(listener);
   }
 
-  /** Call when a write to a journal was tried. */
+  /** Called when a write to a journal was tried. */
   written(): void {
     for (const listener of this.#listeners) listener();
   }
 
   /**
-   * Call when the lines before `nextSeq` are durable: wakes the waiting readers.
-   * @param fresh the last of these lines, in memory that may change afterwards
+   * Called when the lines before `nextSeq` are durable: wakes the waiting readers.
+   * @param fresh the last of these lines, in memory that can change afterwards
    */
   recorded(folder: string, nextSeq: number, fresh?: FreshLines): void {
     this.#nextSeqs.set(folder, nextSeq);
@@ -138,7 +143,7 @@ export class OwnProgress {
     };
   }
 
-  /** Call when a journal is about to be opened or reopened; the next `recorded` means that it is open. */
+  /** Called when a journal is about to be opened or reopened; the next `recorded` means that it is open. */
   opening(folder: string): void {
     this.#opening.add(folder);
   }
@@ -160,7 +165,7 @@ export class OwnProgress {
     return this.#openedSeqs.get(folder);
   }
 
-  /** @returns the progress for one reader of a folder: until the first `recorded`, `durable` resolves to `{ kind: 'unsaid' }` */
+  /** @returns the progress for one reader of a folder. Until the first `recorded`, `durable` resolves to `{ kind: 'unsaid' }` */
   of(folder: string): Progress {
     return this.#progressOf(folder, () => this.#nextSeqs.get(folder));
   }
@@ -200,5 +205,5 @@ export class OwnProgress {
   }
 }
 
-/** Of a folder, copied for the readers that wait for them. */
+/** The most bytes of a folder that are copied for the readers that wait for them. */
 const FRESH_BYTES_MAX = 4 * 1024;

@@ -18,11 +18,16 @@ export interface QueueEntry {
   /** Approximate memory of the waiting entry, in bytes. */
   readonly heldBytes: number;
   readonly done: Done;
-  /** For each line its id in the journal that recorded it first, undefined for a new line; undefined if all lines are new. */
+  /**
+   * For each line its id in the journal that recorded it first, or undefined for a new line; undefined if all lines are new.
+   */
   readonly ids: readonly (string | undefined)[] | undefined;
   /** For each line its idempotency key, if it has one; undefined if no line has a key, or keys are not looked up. */
   readonly keys: readonly (HashedKey | undefined)[] | undefined;
-  /** Reports that repeat one of the keys while the entry waits: they get its result after `done`. Undefined if there are none. */
+  /**
+   * Reports that repeat one of the keys while the entry waits. They get its result after `done` is called. Undefined if there are
+   * none.
+   */
   joined: Done[] | undefined;
 }
 

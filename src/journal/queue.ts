@@ -6,14 +6,15 @@ import { type Batch, takeBatch } from './state.ts';
 
 /**
  * The entries of one journal, in the order of arrival. A pause starts with the first entry of a batch. It ends after `commitDelayMs`,
- * with `limits.commitDelayBytes` that wait, with events of another journal, whose sender waits for each reply, or by `hurry`.
+ * when `limits.commitDelayBytes` wait, when events of another journal arrive, whose sender waits for each reply, or when `hurry` is
+ * called.
  */
 export class Queue {
   readonly #options: Pick<JournalOptions, 'commitDelayMs' | 'limits'>;
   readonly #onDue: () => void;
   #entries: QueueEntry[] = [];
   #lineBytes = 0;
-  /** Undefined without a pause. */
+  /** Undefined unless there is a pause. */
   #pause: NodeJS.Timeout | undefined;
 
   /** @param onDue called when a pause is over */
@@ -47,7 +48,7 @@ export class Queue {
     this.#onDue();
   }
 
-  /** Takes the next batch, also from a pause, which then ends: see `takeBatch`. */
+  /** Takes the next batch, even during a pause, which then ends: see `takeBatch`. */
   take(bytesMax: number, linesMax: number): Batch {
     const { batch, rest } = takeBatch(this.#entries, bytesMax, linesMax);
     this.#entries = rest;

@@ -1,12 +1,13 @@
 /**
- * Retention removes files of a journal that exceed the size or age limit, or because the disk is filling up: whole closed files,
- * oldest first, never the newest. With an age limit the newest is closed before it is full, so that a small journal loses old events too.
+ * Retention removes files of a journal that exceed the size or age limit, or files for which the disk has too little space. It removes
+ * closed files, oldest first, and never the newest. With an age limit the newest file is closed before it is full, so that old events are
+ * also removed from a small journal.
  *
  * The empty marker file `events-1-<last>.removed` means that the journal starts after the seq `last`; without it a start and
  * `verify` treat a missing file as damage. The marker is durable before the first file is removed, and it names the last seq
  * that will be removed. So the journal is valid after an interruption at any step, and the next run completes the removal.
  *
- * Files with events that are still to be forwarded stay. If the limits ask for the removal of such a file, the journal refuses
+ * Files with events that are still to be forwarded are kept. If the limits require the removal of such a file, the journal refuses
  * reports with the reason in `refusal`, until the destination has received the events or the limits are met.
  */
 
@@ -20,9 +21,12 @@ import { readTime, TIME_HEAD_BYTES } from './line/members.ts';
 import { lastLine } from './open/scan.ts';
 import { beforeGone, type Contents, contentsOf, goneName, goneRange, sidecarFirstSeq } from './segments.ts';
 
-/** A file that exceeds `retainBytes` or `retainDays`, or that `keepFree` needs, is removed; without limits none is. */
+/**
+ * A file is removed if it exceeds `retainBytes` or `retainDays`, or if `keepFree` needs its space. Without limits no
+ * file is removed.
+ */
 export interface Retain extends Partial<Pick<Config, 'retainBytes' | 'retainDays' | 'keepFree'>> {
-  /** Reports that exceed this size are refused; nothing is removed for it. */
+  /** Reports that exceed this size are refused, and nothing is removed for them. */
   readonly maxBytes?: number | undefined;
   /** The newest file is closed at this size at the latest. */
   readonly segmentBytesMax?: number | undefined;
@@ -52,11 +56,11 @@ export class Retention {
   readonly #journal: RetainedJournal;
   readonly #onSyncFailed: (error: SyncError) => void;
   readonly #onOld: () => void;
-  /** A run is scheduled and has not started: it will see all changes until then. */
+  /** A run is scheduled and has not started. It will see all changes until then. */
   #isDue = false;
   #running = Promise.resolve();
   #timer: NodeJS.Timeout | undefined;
-  /** The next run while files are held back: by then the destination might have received more, or space might be free. */
+  /** The next run while files are held back: until then the destination might receive more, or space might be freed. */
   #nextRun: NodeJS.Timeout | undefined;
   #refusal: string | undefined;
   #isStopped = true;
@@ -64,16 +68,16 @@ export class Retention {
   #removed = 0;
   /** The disk has too little free space, and the newest file is the only one. */
   #closesEarly = false;
-  /** The newest file, if its first event is so old that the file has to be closed. */
+  /** The newest file, if its first event is so old that the file must be closed. */
   #oldFile: string | undefined;
   /** The last logged failure and its time (monotonic clock): while the disk is low, a run every second would repeat it. */
   #logged = { text: '', atMs: Number.NEGATIVE_INFINITY };
 
   /**
-   * @param journal each removed file is taken from its `files` and `closedBytes`
+   * @param journal its `files` and `closedBytes` are reduced by each removed file
    * @param onSyncFailed called when a sync has failed, after which nothing more is removed: a later successful sync would prove
    *   nothing, and without a durable marker a removed file is damage
-   * @param onOld called by a run when the newest file is to be closed because of its age: see `closeAtBytes`
+   * @param onOld called by a run when the newest file must be closed because of its age: see `closeAtBytes`
    */
   constructor(
     options: RetentionOptions,
@@ -92,7 +96,7 @@ export class Retention {
     return this.#refusal;
   }
 
-  /** The limits of now. */
+  /** The current limits. */
   get limits(): Retain {
     const { retain = NO_LIMITS } = this.#options;
     return typeof retain === 'function' ? retain() : retain;
@@ -101,7 +105,7 @@ export class Retention {
   /** Sets `refusal` and `closeAtBytes` before the first report of a journal is recorded, without removing files. Never rejects. */
   async checkAtOpen(): Promise<void> {
     const { disk, heldBack } = this.#options;
-    // With a new event, an old file would stay for as long as that.
+    // With a new event, an old file would be kept until that event is old.
     if ((heldBack === undefined && this.limits.retainDays === undefined) || !this.#hasLimits()) return;
     try {
       this.#refuse((await this.#choose(contentsOf(await disk.list()))).refusal);
@@ -111,8 +115,8 @@ export class Retention {
   }
 
   /**
-   * Runs at once, and again every `limits.retainCheckMs`, since files can become too old without a rotation. Without limits that can
-   * change it does nothing.
+   * Runs at once, and again every `limits.retainCheckMs`, since files can become too old without a rotation. Does nothing if there
+   * are no limits and none can be added.
    */
   start(): void {
     if (!this.#hasLimits() && typeof this.#options.retain !== 'function') return;
@@ -121,7 +125,7 @@ export class Retention {
     this.run();
   }
 
-  /** `makeSpace` before the journal is open, for a disk without the space to open it. Never rejects. */
+  /** Like `makeSpace`, before the journal is open, for a disk that lacks the space to open it. Never rejects. */
   async makeSpaceToOpen(): Promise<boolean> {
     if (!this.#hasLimits()) return false;
     this.#isStopped = false;
@@ -130,7 +134,7 @@ export class Retention {
 
   /**
    * Runs once, between `start` and `stop`. Never rejects.
-   * @returns whether a file was removed: `false` if the newest is the only file
+   * @returns whether a file was removed: `false` if only the newest file is left
    */
   async makeSpace(): Promise<boolean> {
     const before = this.#removed;
@@ -206,7 +210,7 @@ export class Retention {
     const marker = goneName({ first: 1, last }, 'removed');
     const isStale = (name: string) => name !== marker && (goneRange(name, 'removed')?.last ?? last + 1) <= last;
     const stale = names.filter(isStale);
-    // A sidecar might have been written after an earlier run had removed its file.
+    // A sidecar might have been written after an earlier run removed its file.
     const sidecars = names.filter((name) => name.endsWith('.idx') && (sidecarFirstSeq(name) ?? last + 1) <= last);
     this.#refuse(refusal);
     if (last > clearedSeq) await followers?.removing(last, Math.max(clearedSeq + 1, files[0]!.first_seq));
@@ -254,8 +258,8 @@ export class Retention {
   }
 
   /**
-   * Chooses the files to be removed: those beyond the limits, up to the first that is held back.
-   * @returns the files; `refusal` is why reports are refused, if a file is held back
+   * Chooses the files to be removed: the files beyond the limits, up to the first one that is held back.
+   * @returns the files; if one is held back, `refusal` is the reason why reports are refused
    */
   async #choose({
     segments,
@@ -276,16 +280,16 @@ export class Retention {
       if (next === undefined) break; // the newest is written to
       const bytes = sizes[index] as number;
       let why: string;
-      // A backup keeps files of before such a range.
+      // A backup keeps the files before such a range.
       if (beforeGone(firstSeq, removed) < firstSeq) why = INTERRUPTED;
       else if (left > retainBytes) why = '--retain-bytes';
       else if (retainDays !== undefined && (await this.#ageMs(file, bytes)) > retainDays * DAY_MS)
         why = '--retain-days';
       else if (freeBytes < keepFree) why = '--keep-free';
       else break;
-      // Lost events at the end hold nothing back: a destination passes them only with the next event, which would be refused.
+      // Lost events at the end hold no file back: a destination passes them only with the next event, which would be refused.
       let last_seq = beforeGone(next.firstSeq - 1, lost);
-      // The file might be back since a repair noted its events as lost.
+      // The file might have been restored since a repair recorded its events as lost.
       if (last_seq < next.firstSeq - 1)
         last_seq = Math.max(last_seq, (await lastLine(disk, file, bytes, limits))?.seq ?? 0);
       files.push({ file, first_seq: firstSeq, last_seq, bytes, why });
@@ -302,7 +306,10 @@ export class Retention {
     return count === -1 ? { files, refusal: undefined } : { files: files.slice(0, count), refusal: held?.reason };
   }
 
-  /** @returns the newest file if its first event is older than a tenth of the days, which removal then is late at most; undefined if not */
+  /**
+   * @returns the newest file if its first event is older than a tenth of the days, which is the most by which a removal is late; otherwise
+   * undefined
+   */
   async #findOld(newest: string | undefined, retainDays: number): Promise<string | undefined> {
     if (newest === undefined) return undefined;
     const time = readTime(await readBytes(this.#options.disk, newest, 0, TIME_HEAD_BYTES));

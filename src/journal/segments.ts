@@ -1,23 +1,23 @@
-/** The names of the files of a journal, and the content of the journal as far as the names show it. */
+/** The names of a journal's files, and the content of the journal as far as the names reveal it. */
 
 /** @returns the name of the file whose first line has this seq: `events-00000000000000000007.jsonl`; names sort in seq order */
 export function segmentName(firstSeq: number): string {
   return `events-${String(firstSeq).padStart(20, '0')}.jsonl`;
 }
 
-/** @returns the seq in a segment's name (`7` for `events-00000000000000000007.jsonl`), or undefined for a name of another kind */
+/** @returns the seq in a segment's name (`7` for `events-00000000000000000007.jsonl`), or undefined for other names */
 export function segmentFirstSeq(name: string): number | undefined {
   return parseSeq(name, SEGMENT_NAME);
 }
 
-/** @param pattern matches a name, with the digits of the seq as its first group */
+/** @param pattern matches a name; its first group is the digits of the seq */
 function parseSeq(name: string, pattern: RegExp): number | undefined {
   const seq = Number(pattern.exec(name)?.[1]);
   return Number.isSafeInteger(seq) && seq >= 1 ? seq : undefined;
 }
 
 const SEGMENT_NAME = /^events-([0-9]{20})\.jsonl$/;
-/** Excludes the suffixes that assetlog itself gives to copies and to ends of files. */
+/** Excludes the suffixes that assetlog itself adds to copies and to ends of files. */
 const RENAMED = /^events-([0-9]{20})\.jsonl\.(?!(?:torn(?:-\d+)?|rewrite|repair|partial|erasing)$)/;
 /** Why events are gone: `lost` by damage, `removed` by retention. */
 export type Gone = 'lost' | 'removed';
@@ -30,13 +30,13 @@ export interface GoneRange {
 
 /**
  * @returns the name of the marker for events that are gone, such as
- *   `events-00000000000000000001-00000000000000000053.removed`; it sorts to the position of the events' file
+ *   `events-00000000000000000001-00000000000000000053.removed`; it sorts at the position of the file that had these events
  */
 export function goneName({ first, last }: GoneRange, why: Gone): string {
   return `events-${String(first).padStart(20, '0')}-${String(last).padStart(20, '0')}.${why}`;
 }
 
-/** @returns the range in the name of a marker, or undefined for a name of another kind */
+/** @returns the range in the name of a marker, or undefined for other names */
 export function goneRange(name: string, why: Gone): GoneRange | undefined {
   const [, from, to, suffix] = GONE_NAME.exec(name) ?? [];
   const [first, last] = [Number(from), Number(to)];
@@ -54,22 +54,22 @@ export interface Contents {
   readonly segments: readonly SegmentName[];
   /** Renamed files, such as `events-….jsonl.gz`, whose original is missing; `firstSeq` is from the original name. */
   readonly renamed: readonly SegmentName[];
-  /** What repairs did not find. A file with such events can be back since then. */
+  /** Events that repairs did not find. A file with such events can have been restored since then. */
   readonly lost: readonly GoneRange[];
-  /** What retention removed, as its markers say. */
+  /** Events that retention removed, according to its markers. */
   readonly removed: readonly GoneRange[];
   /** The last seq that retention removed; 0 if it removed nothing. */
   readonly removedLast: number;
   /**
-   * The last seq up to which retention removed all events; 0 if the first event is there. A restored backup can have files before later
-   * ones that were removed.
+   * The last seq up to which retention removed all events; 0 if the first event still exists. A restored backup can have files before
+   * other files that were removed.
    */
   readonly clearedSeq: number;
   /** The lost and the removed ranges together. */
   readonly gone: readonly GoneRange[];
 }
 
-/** @param names of all entries of the folder; files that are not of a journal are ignored */
+/** @param names the names of all entries of the folder; files that do not belong to a journal are ignored */
 export function contentsOf(names: readonly string[]): Contents {
   const firstSeqs = names.map(segmentFirstSeq).filter((seq) => seq !== undefined);
   const lost = parseRanges(names, 'lost');
@@ -95,7 +95,7 @@ function parseRanges(names: readonly string[], why: Gone): GoneRange[] {
   return ranges.sort((a, b) => a.first - b.first || a.last - b.last);
 }
 
-/** @returns `seq`, or the next seq after it that is not known to be gone */
+/** @returns the first seq, from `seq` on, that is not known to be gone */
 export function afterGone(seq: number, gone: readonly GoneRange[]): number {
   let next = seq;
   for (const { first, last } of gone) if (first <= next && next <= last) next = last + 1;
@@ -143,7 +143,7 @@ const SIDECAR_NAME = /^keys-([0-9]{20})\.idx(?:\.new)?$/;
 /** The state of the assets of a journal. */
 export const STATE_FILE = 'assets.state';
 
-/** Whether the service can make the file of this name again: from the events, or from the name alone. */
+/** Whether the service can recreate the file of this name, from the events or from the name alone. */
 export function isMadeAgain(name: string): boolean {
   return MADE_AGAIN.test(name) || GONE_NAME.test(name);
 }

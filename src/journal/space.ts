@@ -1,9 +1,9 @@
 /** The space of a file system, in bytes. */
 
 export interface Space {
-  /** For users other than root. */
+  /** Free bytes for users other than root. */
   readonly freeBytes: number;
-  /** For this process: root may also use the blocks that a file system reserves for root. */
+  /** Free bytes for this process: root may also use the blocks that a file system reserves for root. */
   readonly usableBytes: number;
   readonly totalBytes: number;
 }
@@ -22,7 +22,7 @@ export function spaceOf({ bavail, bfree, blocks, bsize }: Blocks): Space | undef
   return { freeBytes: bavail * bsize, usableBytes: usable * bsize, totalBytes: blocks * bsize };
 }
 
-/** @throws the error of statfs, unless the kernel or a sandbox has no statfs for the folder */
+/** @throws the error of statfs, unless the kernel or a sandbox does not support statfs for the folder */
 export function unlessUnsupported(error: NodeJS.ErrnoException): undefined {
   if (!['ENOSYS', 'ENOTSUP', 'EOPNOTSUPP', 'EPERM'].includes(error.code ?? '')) throw error;
 }

@@ -10,7 +10,7 @@ export type JournalState =
   | { readonly kind: 'starting'; readonly reason: string; readonly isQueueing: boolean }
   | { readonly kind: 'open'; readonly segment: Segment; readonly trouble?: Trouble }
   | { readonly kind: 'closed'; readonly reason: string }
-  /** The content of the disk is unknown, or the service contradicts itself. */
+  /** The content of the disk is unknown, or the service found an inconsistency in itself. */
   | { readonly kind: 'failed'; readonly reason: string; readonly error: Error; readonly nextSeq: number };
 
 export interface Trouble {
@@ -31,14 +31,14 @@ export const USED_UP: Trouble = {
 
 export const NOT_OPEN_YET = 'the journal is being opened';
 
-/** One write: whole entries, and their lines. */
+/** One write: complete entries, and their lines. */
 export interface Batch extends LinesToAppend {
   readonly entries: readonly QueueEntry[];
 }
 
 /**
- * Takes whole entries from the beginning of a queue, but at least one.
- * @param bytesMax of their lines @param linesMax the seqs that are left
+ * Takes complete entries from the start of a queue, but at least one.
+ * @param bytesMax the most bytes of their lines @param linesMax the number of seqs that are left
  * @returns the batch, and the rest of the queue
  */
 export function takeBatch(

@@ -11,8 +11,8 @@
  * | belongs to another event | conflict: nothing of the report is recorded, or all but this event |
  * | is not known | is queued, and its key is remembered when it is durable |
  *
- * All events of a report are looked up before any is queued. A lookup is synchronous unless the hash of a key is known: then lines
- * are read back, and after that all events are looked up again, since another report might have queued the same key in the
+ * All events of a report are looked up before any is queued. A lookup is synchronous unless the hash of a key is known. In that
+ * case lines are read back, and then all events are looked up again, since another report might have queued the same key in the
  * meantime. Queueing follows in the same turn of the event loop, so no key can be queued twice.
  */
 
@@ -112,7 +112,7 @@ export class KeyedReports {
     if (this.#lookups > 0) await new Promise<void>((resolve) => this.#onSettled.push(resolve));
   }
 
-  /** Whether the report is one event with an unknown key, as most are: it needs no `Lookup`. */
+  /** Whether the report is a single event with an unknown key. Most reports are, and need no `Lookup`. */
   #isOneNewEvent({ keys }: KeyedEntry): boolean {
     const [key] = keys;
     if (keys.length !== 1 || key === undefined || this.#pending.get(key.text) !== undefined) return false;
@@ -184,7 +184,7 @@ export class KeyedReports {
 
   /**
    * Adds an event with a known key to the replayed events or to the conflicts.
-   * @param member the first that differs from the earlier event with this key; undefined if it is the same event
+   * @param member the first member that differs from the earlier event with this key; undefined if it is the same event
    */
   #addKnown(found: Findings, event: Omit<KeyConflict, 'member'>, member: string | undefined): void {
     if (member === undefined) found.replayed.push(event.index);
@@ -284,7 +284,7 @@ interface EarlyReport {
 interface Findings {
   /** Events that are not recorded yet. */
   readonly fresh: number[];
-  /** Events that are recorded, or will be when the entries in `joined` are. */
+  /** Events that are already recorded, or will be with the entries in `joined`. */
   readonly replayed: number[];
   /** Seqs of the replayed events that are recorded. */
   readonly seqs: number[];

@@ -1,7 +1,7 @@
 /**
- * The idempotency keys of one journal, from its start to its close. They are read from the sidecars of the closed files and from
- * the last file, added when their lines are durable, written to a sidecar when a file is closed, and forgotten with the files
- * that retention removes. `memory.ts` decides how many are remembered.
+ * The idempotency keys of one journal, while it is open. They are read from the sidecars of the closed files and from the last
+ * file, and added when their lines are durable. When a file is closed, its keys are written to a sidecar. They are forgotten
+ * when retention removes their file. `memory.ts` decides how many are remembered.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -36,7 +36,7 @@ export interface JournalKeysOptions {
   /** Shared by all journals of the service. */
   readonly memory: KeyMemory;
   readonly limits: Limits;
-  /** Called if the keys in memory are not those of the lines. */
+  /** Called if the keys in memory differ from those in the lines. */
   readonly onDefect: (error: Defect) => void;
   /** Only tests pass another function. */
   readonly hash?: HashKey | undefined;
@@ -74,8 +74,8 @@ export class JournalKeys implements Follower {
 
   /**
    * Reads the keys of the closed files, after `recover` has read the last file: from their sidecars, and from the files without a
-   * good sidecar, up to `limits.keyScanBytesMax` bytes. Starts with the newest file and ends when no older key can be remembered.
-   * Logs the number of keys.
+   * good sidecar, up to `limits.keyScanBytesMax` bytes. Starts with the newest file, and stops when no older key can be
+   * remembered. Logs the number of keys.
    * @throws the error of a system call that lists the folder; a file that cannot be read is logged
    */
   async load(): Promise<void> {
@@ -130,7 +130,7 @@ export class JournalKeys implements Follower {
 
   /**
    * Remembers the keys of a batch.
-   * @throws Defect if the lines of the entries do not lead from the end of the file before to that after
+   * @throws Defect if the lines of the entries do not account for the growth of the file
    */
   committed({
     entries,
@@ -173,7 +173,10 @@ export class JournalKeys implements Follower {
     this.#lastFileKeys = 0;
   }
 
-  /** Not before: if the removal failed, a repeated report would be recorded again. */
+  /**
+   * Called only after the removal: if keys were forgotten before a removal that fails, a repeated report would be
+   * recorded again.
+   */
   removed(lastSeq: number): void {
     this.#firstSeqs = this.#firstSeqs.filter((firstSeq) => firstSeq > lastSeq);
     this.#options.memory.forgetBefore(this.#table, lastSeq + 1);
@@ -200,7 +203,7 @@ export class JournalKeys implements Follower {
     }
   }
 
-  /** @returns about how many keys will be added */
+  /** @returns approximately how many keys will be added */
   async #countKeys(segments: readonly SegmentName[]): Promise<number> {
     let count = this.#lastFileKeys;
     for (let index = segments.length - 2; index >= 0 && count < this.#options.memory.keysMax; index -= 1)
@@ -248,15 +251,17 @@ export class JournalKeys implements Follower {
     return true;
   }
 
-  /** Checks the keys of a closed file, after the sidecars that wait. @param endSeq first seq of the next file */
+  /**
+   * Checks the keys of a closed file, after the queued sidecars are written. @param endSeq first seq of the next file
+   */
   #checkLater(segment: SegmentName, endSeq: number): void {
     if (this.#options.limits.keyCheckBytesMax === 0) return;
     this.#writing = this.#writing.then(() => this.#check(segment, endSeq)).catch(this.#options.onDefect);
   }
 
   /**
-   * A file that is damaged, too large or cannot be read is not checked.
-   * @throws Defect if the keys in memory are not those of the lines
+   * A file is not checked if it is damaged, too large or unreadable.
+   * @throws Defect if the keys in memory differ from those in the lines
    */
   async #check(segment: SegmentName, endSeq: number): Promise<void> {
     const { disk, limits, memory } = this.#options;
@@ -264,7 +269,8 @@ export class JournalKeys implements Follower {
     const collector = new KeyCollector(this.#hash, memory.keysMax);
     const scan = await scanKeys(disk, segment, endSeq, collector, limit).catch(() => undefined);
     if (scan?.file?.chain.seq !== endSeq) return;
-    // The oldest keys are forgotten first: what is left are the newest keys of the file, and all of them beside older keys.
+    // The oldest keys are forgotten first, so the remaining keys must be the newest of the file, and must be all of them if
+    // older keys remain.
     const { keys } = collector;
     const first = this.#table.countBefore(segment.firstSeq);
     const held = this.#table.countBefore(endSeq) - first;
@@ -294,7 +300,7 @@ export class JournalKeys implements Follower {
   }
 }
 
-/** Reads of a segment for its keys, at a start. */
+/** How often a start tries to read the keys of a segment. */
 const SCANS_MAX = 3;
 
 function placeOf({ high, low, seq, offset }: Entry): string {

@@ -1,7 +1,7 @@
 /**
- * Finds the earlier event of an idempotency key, for a report that repeats the key or its hash: an event that waits for the disk,
- * or a durable line, which is read back and compared. At most `keyReadsMax` reports read lines at a time, so that writes are not
- * delayed, and for at most `diskAnswerMs`.
+ * Finds the earlier event of an idempotency key, for a report that repeats the key or its hash. The event either waits for the
+ * disk or is a durable line, which is read back and compared. At most `keyReadsMax` reports read lines at a time, so that writes
+ * are not delayed, and each for at most `diskAnswerMs`.
  */
 
 import type { Limits } from '../../config/limits.ts';
@@ -24,7 +24,7 @@ export interface Pending {
 /**
  * The events with idempotency keys that wait for the disk, by key. A `Map` of events would burden the garbage collection: it moves
  * to a new table each time enough keys were added and deleted, and the events in its old tables survive until the next collection
- * of the whole heap. So the map holds numbers, and the events are in arrays whose elements are cleared.
+ * of the whole heap. Therefore the map holds numbers, and the events are in arrays whose elements are cleared.
  */
 export class PendingKeys {
   readonly #slotOf = new Map<string, number>();
@@ -38,7 +38,7 @@ export class PendingKeys {
     return { members: this.#members[slot]!, entry: this.#entries[slot]! };
   }
 
-  /** @param key not pending yet */
+  /** @param key must not be pending yet */
   add(key: string, members: LineMembers, entry: QueueEntry): void {
     const slot = this.#free.pop() ?? this.#entries.length;
     this.#members[slot] = members;
@@ -69,12 +69,13 @@ export type Comparison =
 /** The remembered position has no good line: the file is damaged. */
 interface Unreadable {
   readonly kind: 'unreadable';
-  /** What is there instead. */
+  /** What is at the position instead. */
   readonly problem: string;
 }
 
 /**
- * Compares two events in their recorded form: `1.0` and `1.00` in the metadata make two events, two tokens do not.
+ * Compares two events in their recorded form: `1.0` and `1.00` in the metadata are different events; two tokens do not
+ * make a difference.
  * @returns the name of the first member that differs, such as `metadata`; undefined if they are the same event
  */
 export function findDifferingMember(a: LineMembers, b: LineMembers): string | undefined {
@@ -87,7 +88,7 @@ export function findDifferingMember(a: LineMembers, b: LineMembers): string | un
 
 /** A line to read, and the event to compare it with. */
 export interface LineToCompare {
-  /** Of the event in its report. */
+  /** Index of the event in its report. */
   readonly index: number;
   readonly key: string;
   /** The members of the event, `Event.encoded`. */
@@ -111,7 +112,7 @@ interface LineReadsOptions {
 /** Reads lines of one journal, for at most `limits.keyReadsMax` reports at a time. */
 export class LineReads {
   readonly #options: LineReadsOptions;
-  /** Each starts the reads of one report; in order of arrival. */
+  /** Each starts the reads of one report. In order of arrival. */
   readonly #waiting: (() => void)[] = [];
   /** Number of reports for which lines are being read. A read that never ends still counts. */
   #reading = 0;
@@ -122,8 +123,8 @@ export class LineReads {
 
   /**
    * Reads lines in the order of their seqs and compares them. Resolves after `limits.diskAnswerMs` at the latest. Never rejects.
-   * @returns all lines with their comparisons. Otherwise why lines could not be read, as a sentence for the client: then nothing
-   *   is known about the report
+   * @returns all lines with their comparisons. if lines could not be read: the reason, as a sentence for the client, and
+   *   nothing is known about the report
    */
   compareAll(lines: readonly LineToCompare[]): Promise<readonly ComparedLine[] | string> {
     const { diskAnswerMs, keyReadsMax } = this.#options.limits;
@@ -185,7 +186,7 @@ function describeNoAnswer(ms: number): string {
   return `the disk has not answered for ${ms / 1000} s; send the report again later`;
 }
 
-/** Reads lines of one journal. Lines close to each other are read at once, so a caller reads them in order. */
+/** Reads lines of one journal. Neighbouring lines are read together, so a caller reads lines in order. */
 class LineReader {
   readonly #disk: Disk;
   readonly #lineBytesMax: number;
@@ -203,7 +204,7 @@ class LineReader {
 
   /**
    * Reads the line of an earlier report, verifies it with the crc of the line before it, and compares it.
-   * @param key of the report, like `members`
+   * @param key the key of the report that `members` belong to
    * @throws the error of a system call
    */
   async compare(
@@ -226,7 +227,7 @@ class LineReader {
     return member === undefined ? { kind: 'same' } : { kind: 'other event', member };
   }
 
-  /** @returns the bytes from `start` to at least the newline of the line at `offset`, if it has one */
+  /** @returns the bytes from `start` to at least the newline of the line at `offset`, if the line ends */
   async #read(file: string, start: number, offset: number): Promise<Buffer> {
     if (file === this.#file && start >= this.#start) {
       const cached = this.#bytes.subarray(start - this.#start);

@@ -1,7 +1,8 @@
 /**
  * The idempotency keys of all journals of a service: at most `keysMax` in total. Beyond that, the journal with the most keys
  * forgets its oldest key, so a busy journal never reduces the equal share of another. Which journal forgets depends only on the
- * number of keys and the name of each journal. So a restart knows the same keys, in whatever order the journals are opened.
+ * number of keys and the name of each journal. Therefore a restart remembers the same keys, whatever the order in which the
+ * journals are opened.
  */
 
 import { type KeyHash, KeyTable, type LineLocation } from './table.ts';
@@ -9,19 +10,23 @@ import { type KeyHash, KeyTable, type LineLocation } from './table.ts';
 export class KeyMemory {
   readonly keysMax: number;
   readonly #holders = new Map<KeyTable, KeyHolder>();
-  /** The holders as a binary heap: the first forgets next. Adding a key costs a few comparisons with 1,000 journals. */
+  /**
+   * The holders as a binary heap. The first one is the next to forget a key. Adding a key costs a few comparisons with
+   * 1,000 journals.
+   */
   readonly #heap: KeyHolder[] = [];
   /** Number of keys in all tables, at most `keysMax`. */
   held = 0;
 
-  /** @param keysMax most keys to remember, at least 1 */
+  /** @param keysMax the most keys to remember, at least 1 */
   constructor(keysMax: number) {
     this.keysMax = keysMax;
   }
 
   /**
    * Opens a table whose keys count towards `keysMax`.
-   * @param name of the journal, such as its folder: of two journals of equal size, the journal with the greater name forgets first
+   * @param name the name of the journal, such as its folder. If two journals have equally many keys, the one with the greater name
+   * forgets first
    */
   open(name: string): KeyTable {
     const holder = { table: new KeyTable(), name, index: this.#heap.length, hasForgotten: false };
@@ -64,7 +69,7 @@ export class KeyMemory {
   /**
    * Adds a key during a start, in a line before the lines of all other keys of its table.
    * @param recordedSeconds when the line was recorded, in seconds since 1970
-   * @returns false if the table has its full share, has forgotten a later key, or is closed
+   * @returns false if the table has its full share, has already forgotten a later key, or is closed
    */
   addOldest(table: KeyTable, hash: KeyHash, location: LineLocation, recordedSeconds: number): boolean {
     const holder = this.#holders.get(table);
@@ -75,7 +80,7 @@ export class KeyMemory {
   }
 
   /**
-   * Makes space in a table for the keys of a start, but not for more than it can get beside the others.
+   * Allocates space in a table for the keys of a start, but not more than its share.
    * @param count number of the keys
    */
   reserve(table: KeyTable, count: number): void {
@@ -97,9 +102,9 @@ export class KeyMemory {
   }
 
   /**
-   * The time since which every key is remembered, in seconds since 1970: a journal with forgotten keys remembers every key since
-   * its oldest, and the latest of these times counts. Without forgotten keys it is the time of the oldest key; undefined without
-   * keys.
+   * The time since which every key is remembered, in seconds since 1970. A journal that has forgotten keys remembers every key
+   * since its oldest one; the result is the latest of these times. Without forgotten keys it is the time of the oldest key;
+   * undefined without keys.
    */
   get oldestSeconds(): number | undefined {
     const holders = this.#heap.filter(({ table }) => table.size > 0);
@@ -109,7 +114,7 @@ export class KeyMemory {
     return holders.length === 0 ? undefined : holders.map(secondsOf).reduce((a, b) => Math.min(a, b));
   }
 
-  /** @returns false if the holder itself has to forget a key, since it would have the most keys with one more */
+  /** @returns false if the holder itself has to forget a key, because one more key would make it the largest */
   #makeSpace(holder: KeyHolder): boolean {
     if (this.held < this.keysMax) return true;
     const largest = this.#heap[0] as KeyHolder;
@@ -161,7 +166,7 @@ export class KeyMemory {
 interface KeyHolder {
   readonly table: KeyTable;
   readonly name: string;
-  /** In the heap. */
+  /** Index in the heap. */
   index: number;
   /** Whether an older key of the journal was forgotten because of `keysMax`. */
   hasForgotten: boolean;

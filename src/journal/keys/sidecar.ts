@@ -1,5 +1,5 @@
 /**
- * The idempotency keys of a closed journal file: its sidecar, and the scan of the file that makes one.
+ * The idempotency keys of a closed journal file: its sidecar, and the scan of the file that creates a sidecar.
  *
  * The sidecar `keys-<first seq of the file>.idx` saves a start from reading the file. Its content is also in the journal: if it is
  * missing or bad, a start reads the file.
@@ -41,17 +41,23 @@ export interface KeyRows {
   at(index: number): Entry;
 }
 
-/** A decoded sidecar. A key is valid until `at` is called again, and all are until the same memory is used for another sidecar. */
+/**
+ * A decoded sidecar. A key is valid until `at` is called again, and all keys are valid until the memory is used for another
+ * sidecar.
+ */
 export interface Sidecar extends KeyRows {
-  /** Whether it has all keys of the file. Otherwise it has the newest: the others were forgotten before it was written. */
+  /**
+   * Whether it has all keys of the file. Otherwise it has only the newest ones, because the others were forgotten before
+   * it was written.
+   */
   readonly isComplete: boolean;
 }
 
 /**
- * Writes the sidecar of a file and replaces an older one. Its bytes are synced here, its name with the next file of the journal:
- * only a new journal file may fail because the folder cannot be synced. A power cut can lose the name of the last sidecar; then
- * the next start reads its file. The keys are read from the table in parts, so that other work is not delayed. Keys that the
- * table forgets in the meantime are left out.
+ * Writes the sidecar of a file and replaces an older one. Its bytes are synced here; its name is synced with the next file of
+ * the journal, so that only the creation of a journal file can fail because the folder cannot be synced. If a power cut loses
+ * the name of the last sidecar, the next start reads the journal file. The keys are read from the table in parts, so that other
+ * work is not delayed. Keys that the table forgets in the meantime are left out.
  * @param keyCount number of lines with a key in the file
  * @throws the error of a system call; an older sidecar might still exist then
  */
@@ -64,7 +70,7 @@ export async function writeSidecar(disk: Disk, file: ClosedFile, keys: KeyTable,
 }
 
 /**
- * Makes the sidecar of a closed file anew, if it has one: its lines are others by now.
+ * Rewrites the sidecar of a closed file, if it has one, after the lines of the file have changed.
  * @param endSeq first seq of the next file
  * @throws the error of a system call
  */
@@ -77,7 +83,7 @@ export async function renewSidecar(disk: Disk, segment: SegmentName, endSeq: num
   await disk.syncFolder();
 }
 
-/** For the bytes of one sidecar after the other: V8 would otherwise collect tens of MiB. */
+/** Memory that is reused for the bytes of one sidecar after the other: V8 would otherwise collect tens of MiB. */
 export interface SidecarMemory {
   buffer: Buffer;
 }
@@ -114,7 +120,7 @@ async function readTo(memory: SidecarMemory, disk: Disk, name: string, bytes: nu
   return memory.buffer.subarray(0, end);
 }
 
-/** @returns how many keys the sidecar of a closed file has by its size; 0 if that cannot be read */
+/** @returns the number of keys in the sidecar of a closed file, computed from its size; 0 if the size cannot be read */
 export async function countKeys(disk: Disk, firstSeq: number): Promise<number> {
   const bytes = await disk.size(sidecarName(firstSeq)).catch(() => 0);
   return Math.max(0, Math.floor((bytes - HEAD_BYTES - TAIL_BYTES) / ROW_BYTES));
@@ -209,7 +215,7 @@ export class KeyCollector {
   /** Number of lines with a key so far; `keys` has the last `keysMax`. */
   count = 0;
 
-  /** @param keysMax most keys to collect; beyond it the oldest is dropped */
+  /** @param keysMax the most keys to collect; beyond it the oldest is dropped */
   constructor(hash: HashKey, keysMax: number) {
     this.#hash = hash;
     this.#keysMax = keysMax;
@@ -237,7 +243,7 @@ export interface KeyScan {
   readonly bytes: number;
   /** Seq of the first line that was read. */
   readonly firstSeq: number;
-  /** For its sidecar; undefined if the file was not read from its start or is damaged. */
+  /** Used for the sidecar of the file; undefined if the file was not read from its start or is damaged. */
   readonly file: ClosedFile | undefined;
 }
 
@@ -272,7 +278,7 @@ export async function scanKeys(
   return { collector, isFromStart, bytes: size - from, firstSeq: firstReadSeq, file };
 }
 
-/** @param time such as `2026-11-20T15:19:45.266Z`. @returns seconds since 1970, 0 for a time outside of 1970 to 2106 */
+/** @param time such as `2026-11-20T15:19:45.266Z`. @returns seconds since 1970; 0 for a time outside of 1970 to 2106 */
 function secondsOf(time: string): number {
   const seconds = Math.floor(Date.parse(time) / 1000);
   return seconds >= 0 && seconds < 2 ** 32 ? seconds : 0;

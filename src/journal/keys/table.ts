@@ -24,7 +24,7 @@ export interface HashedKey extends KeyHash {
 export type HashKey = (text: string) => HashedKey;
 
 /**
- * @param text a key, visible ASCII
+ * @param text a key, in visible ASCII
  * @returns the text with the first 8 bytes of its SHA-256: `{ text: 'run-7/12', high: 1505020612, low: 2145905118 }`
  */
 export function hashKey(text: string): HashedKey {
@@ -37,10 +37,10 @@ export function hashKey(text: string): HashedKey {
   return { text, high: word(0), low: word(4) };
 }
 
-/** Where the line of a key is: the seq determines the file, the offset its first byte in that file. */
+/** The location of a key's line. The seq determines the file, the offset the first byte in that file. */
 export interface LineLocation {
   readonly seq: number;
-  /** In bytes. Below 2^32: a journal file is closed at 1 GiB at most. */
+  /** In bytes, below 2^32: a journal file is closed at 1 GiB at most. */
   readonly offset: number;
 }
 
@@ -144,7 +144,10 @@ export class KeyTable {
     else if (this.#capacity > CAPACITY_MIN && this.size <= this.#capacity / 8) this.#resize(this.#capacity / 4);
   }
 
-  /** Makes space for this number of keys at once: a table that grows has its old arrays beside the new ones. */
+  /**
+   * Allocates space for this number of keys at once: a table that grows step by step holds its old arrays together with
+   * the new ones.
+   */
   reserve(count: number): void {
     let capacity = Math.max(CAPACITY_MIN, this.#capacity);
     while (capacity < count) capacity *= 2;

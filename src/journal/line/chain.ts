@@ -35,12 +35,12 @@ export function checkLine(bytes: Buffer, start: number, end: number, chain: Chai
 export type FollowedLine =
   /** It continues the chain. */
   | { readonly kind: 'good'; readonly chain: ChainPosition }
-  /** The chain resumes with it after bad lines; the expected seq is `due`. */
+  /** The chain resumes with this line after bad lines; the expected seq is `due`. */
   | {
       readonly kind: 'resumed';
       readonly chain: ChainPosition;
       readonly due: number;
-      /** Its seq is not the expected one, if it follows a valid line; undefined after bad lines. */
+      /** Set if the line follows a valid line and does not have the expected seq; undefined after bad lines. */
       readonly problem: string | undefined;
     }
   | {
@@ -72,7 +72,7 @@ export class ChainFollower {
     this.#isStart = isStart;
   }
 
-  /** @param endSeq the chain does not resume at this seq or a larger one */
+  /** @param endSeq the chain does not resume at this seq or a later one */
   take(bytes: Buffer, start: number, end: number, endSeq = Number.POSITIVE_INFINITY): FollowedLine {
     let problem: string | undefined;
     if (this.#seeds.length === 0) {
@@ -107,7 +107,7 @@ export class ChainFollower {
   }
 
   /**
-   * Passes a bad line. The seed of the next line can be the crc in the bad line, or the crc that this line should have; if the bad
+   * Skips a bad line. The seed of the next line can be the crc in the bad line, or the crc that this line should have; if the bad
    * line does not have the form of a line, also the crc of an earlier line.
    */
   #pass(bytes: Buffer, start: number, end: number, form: LineForm | undefined): void {
@@ -121,8 +121,8 @@ export class ChainFollower {
 /**
  * Finds a valid line that does not start at `start`, or that is not directly followed by a newline. A conversion of line ends
  * leaves misplaced lines, a crash never does.
- * @param end of the bytes: the index of the next newline, or the end of the file
- * @param bytesMax most bytes of a line
+ * @param end the end of the bytes: the index of the next newline, or the end of the file
+ * @param bytesMax the most bytes of a line
  * @returns what is wrong around the line, as a clause; undefined if there is no such line
  */
 export function findMisplaced(
@@ -189,11 +189,11 @@ export function readSeq(bytes: Buffer, start: number): number | undefined {
 /**
  * Finds every text with the form of a line anywhere in the bytes, for a line whose newline is damaged or that follows other bytes.
  * Metadata can contain such a text: only the crc distinguishes it from a line.
- * @param bytesMax most bytes of a line
+ * @param bytesMax the most bytes of a line
  */
 function findForms(bytes: Buffer, bytesMax: number): LineForm[] {
   const forms: LineForm[] = [];
-  if (bytes.indexOf(SEQ_PREFIX) === -1) return forms; // most junk: nothing to decode
+  if (bytes.indexOf(SEQ_PREFIX) === -1) return forms; // most damaged bytes contain no line
   const text = bytes.toString('latin1');
   let starts = 0;
   for (const { index: from } of text.matchAll(LINE_START)) {
@@ -239,7 +239,9 @@ export function rechain(bytes: Buffer, start: number, end: number, seed: number)
   return crc;
 }
 
-/** @returns the crc of the line before this one in its file; 0 for a file's first line, and for bytes that are no line */
+/**
+ * @returns the crc of the line before this one in its file; 0 for a file's first line, and for bytes that are not a line
+ */
 export function crcBefore(bytes: Buffer, start: number, end: number): number {
   const form = readForm(bytes, start, end);
   return form === undefined ? 0 : seedOf(crcOf(bytes, form, 0), end - start - CRC_MEMBER_BYTES, form.crc);
@@ -259,5 +261,5 @@ const AFTER_MISPLACED = /^(\s+$|[^\0]{0,2}\{"seq":[0-9])/;
 /** Bytes at the end of a line, with its newline, that contain its crc: the seed of the next line. */
 export const ENDING_BYTES = CRC_TAIL_BYTES + 1;
 
-/** For each byte its value as a hexadecimal digit in lower case, or -1 if it is none. */
+/** For each byte its value as a hexadecimal digit in lower case, or -1 if it is not one. */
 const HEX_VALUES = Int8Array.from({ length: 256 }, (_, byte) => HEX_DIGITS.indexOf(byte));

@@ -13,7 +13,7 @@ const INVERSE_OF_X = 0xdb710641;
 
 /**
  * @param crcOfBytes `crc32(bytes, 0)`
- * @param length of the bytes
+ * @param length number of the bytes
  * @returns the only seed with `crc32(bytes, seed) === crc`
  */
 export function seedOf(crcOfBytes: number, length: number, crc: number): number {

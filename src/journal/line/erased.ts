@@ -1,4 +1,4 @@
-/** The line of an erased event: the event itself is still counted, and its asset known, but none of its texts. */
+/** The line of an erased event. The event is still counted and its asset is known, but none of its texts remain. */
 
 import { escaped, quote, quoteAll } from '../../event/encoded.ts';
 import type { LineName } from '../../event/line-name.ts';
@@ -10,18 +10,18 @@ import { ERASED_MEMBER } from './slot.ts';
 export interface Erasure {
   /** For the member `erased`: `2026-11-20T15:19:45.266Z`. */
   readonly time: string;
-  /** Whether the asset key and the name of a check go too. */
+  /** Whether the asset key and the name of a check are erased too. */
   readonly all: boolean;
 }
 
-/** Stands for a key and for the name of a check. */
+/** Replaces a key and the name of a check. */
 const ERASED = 'erased';
 
 /** Whether the event of a verified line was erased. */
 export function isErased(bytes: Buffer, start: number, end: number): boolean {
   const line = bytes.subarray(start, end);
   const at = line.indexOf(ERASED_MEMBER);
-  // Metadata can contain the member, and an erased line has none.
+  // Metadata can contain text that looks like this member, but an erased line has no metadata.
   return at !== -1 && line.indexOf(METADATA_MEMBER) === -1;
 }
 
@@ -47,5 +47,5 @@ export function erasedLine(bytes: Buffer, start: number, end: number, { time, al
   return isSame ? undefined : made;
 }
 
-/** Of the crc, to the newline. */
+/** Length of the end of a line, from its crc to its newline. */
 const TAIL_BYTES = CRC_TEMPLATE.length;

@@ -6,7 +6,7 @@ import { SEQ_MAX } from './record.ts';
 
 /**
  * @returns the JSON Schema of one line: `{ $schema: 'https://json-schema.org/draft/2020-12/schema', title: …, oneOf: […] }`.
- *   The order of the members and the checksum chain are not in it, since no schema can express them
+ *   It does not describe the order of the members or the checksum chain, since no schema can express them
  */
 export function eventSchema(): Schema {
   const text = { type: 'string' };
@@ -33,7 +33,7 @@ export function eventSchema(): Schema {
       recorded: { ...text, pattern: TIME, description: 'The time of the line that was reported.' },
       crc: { ...text, pattern: '^[0-9a-f]{8}$', description: 'Chains it to the line before it.' },
     };
-    // Open: later versions add members.
+    // The schema is open, since later versions add members.
     return {
       type: 'object',
       properties: members,

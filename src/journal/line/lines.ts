@@ -1,4 +1,4 @@
-/** Splits a stream of bytes into lines: of journals, and of files with reports. */
+/** Splits a stream of bytes into lines. The bytes come from a journal or from a file with reports. */
 
 import { LINE_FEED } from '../../event/json-bytes.ts';
 
@@ -6,21 +6,22 @@ import { LINE_FEED } from '../../event/json-bytes.ts';
  * Called with one line.
  * @param bytes the chunk; if the line spans chunks, a copy of the line, which ends at `end`
  * @param end index of the line's newline in `bytes`
- * @param lineEnd position of that newline in all bytes that were pushed. The middle of an oversized line is not in `bytes`, so
+ * @param lineEnd position of that newline in the stream. The middle of an oversized line is not in `bytes`, so
  *   `end - start` can be less than the line's length
  */
 export type OnLine = (bytes: Buffer, start: number, end: number, lineEnd: number) => void;
 
 /**
  * Called with whole lines.
- * @param bytes the chunk, or a copy of the only line if that spans chunks
+ * @param bytes the chunk, or a copy of a line that spans chunks
  * @param from index of the first line
- * @param to index after the newline of the last line, which a copy does not have
- * @param position of `bytes` in all bytes that were pushed; of an oversized line, as if only its end were in `bytes`
+ * @param to index after the newline of the last line; a copy has no newline
+ * @param position of `bytes` in the stream; for an oversized line it is computed as if `bytes` held only the end of the
+ * line
  */
 export type OnLines = (bytes: Buffer, from: number, to: number, position: number) => void;
 
-/** Splits chunks at the end of their last line. Only a line that spans chunks is copied: no chunk is kept. */
+/** Splits chunks at the end of their last line. Only a line that spans chunks is copied, and no chunk is kept. */
 export class LinesCutter {
   readonly #onLines: OnLines;
   readonly #lineBytesMax: number;
@@ -29,7 +30,7 @@ export class LinesCutter {
   #position: number;
 
   /**
-   * @param lineBytesMax most bytes of an incomplete line that are held in memory
+   * @param lineBytesMax the most bytes of an incomplete line that are held in memory
    * @param position of the first chunk
    */
   constructor(onLines: OnLines, lineBytesMax: number, position = 0) {
@@ -43,7 +44,7 @@ export class LinesCutter {
     return this.#carriedBytes;
   }
 
-  /** Where the bytes end that were pushed. */
+  /** The position in the stream after the last chunk. */
   get position(): number {
     return this.#position;
   }
@@ -74,7 +75,7 @@ export class LinesCutter {
   }
 }
 
-/** @param to as for `OnLines` @returns the index of the newline of the line that begins at `start` */
+/** @param to see `OnLines` @returns the index of the newline of the line that starts at `start` */
 export function newlineAfter(bytes: Buffer, start: number, to: number): number {
   const newline = bytes.indexOf(LINE_FEED, start);
   return newline === -1 ? to - 1 : newline;
@@ -82,7 +83,7 @@ export function newlineAfter(bytes: Buffer, start: number, to: number): number {
 
 /** Passes each line as a range of its chunk, without a copy. */
 export class LineCutter extends LinesCutter {
-  /** The parameters are those of `LinesCutter`. */
+  /** The parameters are the same as for `LinesCutter`. */
   constructor(onLine: OnLine, lineBytesMax: number, position?: number) {
     super(
       (bytes, from, to, position) => {
@@ -101,7 +102,7 @@ export class LineCutter extends LinesCutter {
 /**
  * Yields other lines in place of those of the chunks.
  * @param rewrite gets a line like `OnLine`, and returns another one with its newline; undefined to leave it out
- * @returns the cutter, which has the bytes after the last newline
+ * @returns the cutter, which holds the bytes after the last newline
  */
 export async function* rewriteLines(
   chunks: AsyncIterable<Buffer>,
@@ -121,7 +122,7 @@ export async function* rewriteLines(
   return cutter;
 }
 
-/** Calls `onLine` with each line of the chunks. @returns the cutter, which has the bytes after the last newline */
+/** Calls `onLine` with each line of the chunks. @returns the cutter, which holds the bytes after the last newline */
 export async function forEachLine(
   chunks: AsyncIterable<Buffer>,
   lineBytesMax: number,

@@ -1,6 +1,6 @@
 /**
- * Reads the members of a verified line, mostly without parsing the whole line. The line is given as `bytes`, the index
- * `start` of its first byte, and `end`, the index of its newline.
+ * Reads the members of a verified line, in most cases without parsing the whole line. The line is given as `bytes`, the
+ * index `start` of its first byte, and `end`, the index of its newline.
  */
 
 import type { EventType, Recorded } from '../../event/event.ts';
@@ -33,14 +33,15 @@ export function metadataOf(bytes: Buffer, start: number, end: number): string | 
   return bytes.toString('utf8', start + metadata + METADATA_MEMBER.length, metadataEnd(bytes, end));
 }
 
-/** @returns where the metadata of a line begins that has some */
+/** @returns the index of the metadata in a line that has metadata */
 export function metadataStart(bytes: Buffer, start: number): number {
   return bytes.indexOf(METADATA_MEMBER, start) + METADATA_MEMBER.length;
 }
 
 /**
- * @returns the idempotency key of its report; undefined if it had none, and for a forwarded event, whose key was looked up by the
- *   journal that recorded it first
+ * @returns the idempotency key of the report; undefined if it had none, and for a forwarded event, since the journal that
+ * recorded it first
+ *   has looked up its key
  */
 export function idempotencyKeyOf(bytes: Buffer, start: number, end: number): string | undefined {
   const at = end - CRC_MEMBER_BYTES;
@@ -57,8 +58,8 @@ export function membersOf(bytes: Buffer, start: number, end: number, seq: number
 }
 
 /**
- * Whether a byte is in what `membersOf` returns, or in a line without such members.
- * @param at of a byte of a line, which need not be verified
+ * Whether the result of `membersOf` includes a byte of a line. True for a line without such members.
+ * @param at index of the byte; the line can be unverified
  */
 export function isInMembers(bytes: Buffer, at: number): boolean {
   const newline = bytes.indexOf(LINE_FEED, at);
@@ -67,14 +68,14 @@ export function isInMembers(bytes: Buffer, at: number): boolean {
   return type === -1 || type >= end || (at >= type && at < end - CRC_MEMBER_BYTES);
 }
 
-/** @returns what the event of a verified line says of its asset */
+/** @returns the members of a verified line that describe the state of its asset */
 export function reportedOf(bytes: Buffer, start: number, end: number, seq: number): Reported {
   return readReportedIn(bytes, timeStart(start, seq) + TIME_BYTES + TIME_SUFFIX_BYTES, end - CRC_MEMBER_BYTES);
 }
 
 /**
  * @param bytes from `membersOf` or `packMembers`
- * @returns each member with its value as JSON text, in their order: `asset_key` with `["a"]`
+ * @returns the members in their order, each with its value as JSON text: `asset_key` with `["a"]`
  */
 export function readLineMembers(bytes: Buffer): ReadonlyMap<string, string> {
   const metadata = bytes.indexOf(METADATA_MEMBER);
@@ -127,13 +128,13 @@ export function seqInLine(line: string): number {
   return Number(SEQ_MEMBER.exec(line)?.[1]);
 }
 
-/** @param members as JSON text, each with a comma after it: `"source":"…",` @returns the lines with these members in front of theirs, each with a newline */
+/** @param members as JSON text, each with a comma after it: `"source":"…",` @returns the lines, each with a newline, starting with these members */
 export function withMembers(
   lines: readonly { readonly bytes: Buffer; readonly start: number; readonly end: number }[],
   members: string,
 ): Buffer {
   const begin = Buffer.from(`{${members}`);
-  // Each line loses its brace and gets a newline.
+  // Each line loses its opening brace and gains a newline.
   const rows = Buffer.allocUnsafe(lines.reduce((sum, { start, end }) => sum + begin.length + end - start, 0));
   let at = 0;
   for (const { bytes, start, end } of lines) {
@@ -147,26 +148,30 @@ export function withMembers(
 /** The parts of a line as text, found without parsing its members. */
 export interface WrittenLine {
   readonly id: string;
-  /** When it was recorded first, as JSON text. */
+  /** When the event was first recorded, as JSON text. */
   readonly recorded: string;
-  /** Its line in the journal that sent it; undefined for its own journal. Its seq can be any number. */
+  /**
+   * The line of the event in the journal that sent it; undefined if the event was reported to this journal. The seq can
+   * be any number.
+   */
   readonly from: LineName | undefined;
   readonly type: EventType;
   /** The members that came from the report. */
   readonly encoded: string;
-  /** The members of its slot: `,"site":"north"`. */
+  /** The members in its slot: `,"site":"north"`. */
   readonly slot: string;
-  /** At least one part, none of them empty. */
+  /** It has at least one part, and no part is empty. */
   readonly assetKey: readonly string[];
-  /** Metadata and event time are not checked. */
+  /** The metadata and the event time are not checked. */
   readonly metadata: string | undefined;
   readonly eventTime: string | undefined;
   readonly idempotencyKey: string | undefined;
 }
 
 /**
- * @returns undefined if a journal does not write lines in the form of the text. An escape outside of metadata, or more than 100
- *   parts of a key, also give undefined, though the text might be a line
+ * @returns undefined if the text does not have the form in which a journal writes lines. An escape outside of metadata, or more
+ * than
+ *   100 parts of a key, also give undefined, although such a text can be a line
  */
 export function readWritten(line: string): WrittenLine | undefined {
   const found = WRITTEN.exec(line);
@@ -187,17 +192,20 @@ export function readWritten(line: string): WrittenLine | undefined {
   };
 }
 
-/** What a line says of its report, as text, found without parsing its members. */
+/** The report in a line, as text, found without parsing its members. */
 export interface WrittenReport {
   /** The members that came from the report. */
   readonly encoded: string;
-  /** When the journal of the line recorded it, not checked. */
+  /** When the journal of the line recorded it. It is not checked. */
   readonly time: string;
   readonly hasEventTime: boolean;
   readonly hasKey: boolean;
 }
 
-/** @returns undefined like `readWritten`, but a check can lack its members and another report can have them */
+/**
+ * @returns undefined in the cases of `readWritten`, except that a check can lack its members and another report can
+ * have them
+ */
 export function readWrittenReport(line: string): WrittenReport | undefined {
   const found = WRITTEN.exec(line);
   if (found === null) return undefined;
@@ -220,7 +228,10 @@ export function hasSlot(bytes: Buffer, start: number, end: number): boolean {
   return !Object.keys(readRecorded(bytes, start, end)).every(isOldName);
 }
 
-/** @param from as `fromOf` returns it @returns the line that was reported, which is `from` itself in the first hub of a device */
+/**
+ * @param from the result of `fromOf` @returns the name of the line that was reported; on the first hub of a device this is `from`
+ * itself
+ */
 export function originOf(bytes: Buffer, start: number, end: number, from: LineName): LineName {
   const line = bytes.subarray(start, end);
   const metadata = line.indexOf(METADATA_MEMBER);
@@ -254,7 +265,9 @@ const WRITTEN = new RegExp(
     `((?:,"metadata":(\\{.*\\}))?(?:,"event_time":"(${PLAIN}*)")?(?:,"idempotency_key":"([!#-[\\]-~]{1,255})")?)` +
     `(?:,"from":\\["(${ID_FORM})",([0-9]+)\\],"recorded":("[^"\\\\]{24}"))?,"crc":"[0-9a-f]{8}"\\}$`,
 );
-/** The end of a forwarded line. No other line ends like this, since a quote in a string is escaped and metadata ends in `}`. */
+/**
+ * The end of a forwarded line. Other lines cannot end like this, since a quote in a string is escaped and metadata ends in `}`.
+ */
 const FROM = /,"from":\["([0-9a-f-]{36})",([0-9]+)\],"recorded":"[^"\\]*","crc":"[0-9a-f]{8}"\}$/;
 const FROM_BYTES_MAX = 160;
 const SHORT_LINE_BYTES = 1024;
@@ -275,7 +288,10 @@ function withoutMetadata(bytes: Buffer, start: number, end: number): string {
   return head.slice(0, metadata) + bytes.toString('utf8', tail, end - CRC_MEMBER_BYTES);
 }
 
-/** Finds the end of the metadata of a line that has some, by skipping the members after it one by one, from the last. */
+/**
+ * Finds the end of the metadata in a line that has metadata: skips the members after it one by one, starting with the
+ * last.
+ */
 function metadataEnd(bytes: Buffer, end: number): number {
   let at = end - CRC_MEMBER_BYTES;
   for (const { prefix, isList } of MEMBERS_AFTER_METADATA) {

@@ -1,5 +1,5 @@
 /**
- * The format of a journal line, and its encoder. Only the files of this folder depend on the format.
+ * The format of a journal line, and its encoder. Only the files in this folder depend on the format.
  *
  *     line    = '{"seq":' seq ',"id":"' uuid '","time":"' time '",' members ',"crc":"' crc '"}' LF
  *     members = '"type":…,"asset_key":[…]' and then, each only if the report has it (`encodeEvent` in `event/encoded.ts`),
@@ -10,15 +10,16 @@
  * 1. `seq` counts from 1 without gaps over all files of a journal.
  * 2. `crc` is the CRC-32 of the line's bytes before `,"crc"`, seeded with the crc of the line before it in the same file
  *    (0 for a file's first), as eight hexadecimal digits. This chain detects a flipped bit and a lost, swapped or repeated line.
- * 3. A line holds no line break of any kind: JSON escapes the ASCII ones, and U+0085, U+2028 and U+2029 are escaped too,
- *    even inside metadata, which is otherwise recorded as it was sent.
- * 4. Metadata has no white space between its tokens, whatever was sent: a report is the same event with and without it, and the
- *    lines are shorter. Otherwise it is recorded as sent: digits, escapes, order, repeated members.
- * 5. `from` and `recorded` are in a forwarded event: `["<id of the journal that recorded it first>",<seq there>]`, and its time there.
+ * 3. A line contains no line break of any kind: JSON escapes the ASCII ones, and U+0085, U+2028 and U+2029 are escaped too, even
+ *    inside metadata, which is otherwise recorded as it was sent.
+ * 4. White space between the tokens of metadata is removed: it does not make another event, and the lines are shorter. Digits,
+ *    escapes, order and repeated members are recorded as they were sent.
+ * 5. A forwarded event has the members `from`, which is `["<id of the journal that recorded it first>",<seq there>]`, and `recorded`,
+ *    its time there.
  * 6. Metadata can contain any text, so its end is found from the end of the line: the members after it end in `"` or `]`, and
  *    metadata ends in `}`.
  *
- * The cost is intended: to change a line, all later lines of its file have to be rewritten.
+ * The price is intended: a program that changes a line has to rewrite all later lines of its file.
  */
 
 import { crc32 } from 'node:zlib';
@@ -28,7 +29,7 @@ import { createUuids } from './uuid.ts';
 /** The members of a line that come from the report (`Event.encoded`): text in ASCII, or bytes. `encodeBatch` adds the others. */
 export type LineMembers = string | Buffer;
 
-/** Position in the checksum chain: what a line depends on. A journal starts at `{ seq: 1, crc: 0 }`. */
+/** A position in the checksum chain, which a line depends on. A journal starts at `{ seq: 1, crc: 0 }`. */
 export interface ChainPosition {
   /** Seq of the next line. */
   readonly seq: number;
@@ -36,7 +37,7 @@ export interface ChainPosition {
   readonly crc: number;
 }
 
-/** Tells a line from all lines of all journals: its crc also depends on the lines before it in its file. */
+/** Distinguishes a line from all lines of all journals: its crc also depends on the lines before it in its file. */
 export interface LineMark {
   readonly seq: number;
   readonly id: string;
@@ -61,15 +62,15 @@ export function packMembers(members: LineMembers): Buffer {
 /** Buffer that one writer reuses to encode its batches; it grows as necessary, up to 1 MiB. */
 export interface EncodeBuffer {
   bytes: Buffer;
-  /** The last batch, unless it did not fit. */
+  /** The last batch; undefined if it did not fit. */
   batch?: Buffer | undefined;
 }
 
 /**
  * Encodes a batch of lines that have the same time.
- * @param batch the members of each line, text or bytes
- * @param scratch buffer for the returned bytes, if they fit: it must not be reused until they are written
- * @param ids the id of each line that has one already, with 36 characters; undefined if all get a new one
+ * @param batch the members of each line, as text or bytes
+ * @param scratch buffer for the returned bytes, if they fit; it must not be reused until they are written
+ * @param ids the id of each line that already has one, with 36 characters; undefined if all lines get new ids
  * @returns the bytes to append, the chain position after them, and the id of the last line
  */
 export function encodeBatch(
@@ -111,8 +112,8 @@ export function encodeBatch(
 }
 
 /**
- * Packs texts and members one after the other, into the buffer if they fit: allocating memory for each batch costs more than the
- * encoding.
+ * Writes texts and members one after the other, into the buffer if they fit, since allocating memory for each batch costs more
+ * than the encoding.
  */
 function packInto(scratch: EncodeBuffer, parts: readonly LineMembers[]): Buffer {
   let length = 0;
@@ -132,12 +133,15 @@ function packInto(scratch: EncodeBuffer, parts: readonly LineMembers[]): Buffer 
   return scratch.batch;
 }
 
-/** The largest seq of a journal: above it a JavaScript number cannot represent every integer. */
+/** The largest seq of a journal. A JavaScript number cannot represent every integer above it. */
 export const SEQ_MAX = Number.MAX_SAFE_INTEGER;
 
 const NO_BYTES = Buffer.alloc(0);
 const ENCODE_BUFFER_BYTES_MAX = 1024 * 1024;
-/** No string can contain it, since a quote in a string is escaped with a backslash. So its first occurrence is the member. */
+/**
+ * No string can contain this text, since a quote in a string is escaped with a backslash. So its first occurrence is the
+ * member.
+ */
 export const METADATA_MEMBER = ',"metadata":';
 export const CRC_TEMPLATE = ',"crc":"00000000"}\n';
 export const CRC_MEMBER_BYTES = CRC_TEMPLATE.length - 1;

@@ -1,6 +1,6 @@
 /**
- * Reads what an event says of its asset from the members of its line, without parsing them: the recording path does this for each
- * event, and a start for each line. The order of the members is that of `encodeEvent`.
+ * Reads the state of an asset from the members of an event's line, without parsing them: the recording path does this for each
+ * event, and a start for each line. The members are in the order of `encodeEvent`.
  */
 
 import { BETWEEN_PARTS } from '../../event/asset-key.ts';
@@ -9,23 +9,23 @@ import { BACKSLASH, CLOSE_BRACE, COMMA } from '../../event/json-bytes.ts';
 import { type LineMembers, METADATA_MEMBER } from './record.ts';
 import { ERASED_MEMBER, originIn, slotAt } from './slot.ts';
 
-/** What an event says of the state of its asset. */
+/** What an event reports about the state of its asset. */
 export interface Reported {
   readonly type: EventType;
   /** The parts of the asset's key, joined by `BETWEEN_PARTS`. */
   readonly key: string;
   readonly partition: string | undefined;
-  /** The next three are there in a result of a check only. */
+  /** The next three members are set only in the result of a check. */
   readonly checkName: string | undefined;
   readonly passed: boolean | undefined;
   readonly severity: string | undefined;
   readonly dataVersion: string | undefined;
   readonly eventTime: string | undefined;
-  /** Whether it was erased: then no member says which partition it was about. */
+  /** Whether the event was erased: its partition is then unknown. */
   readonly isErased: boolean;
   /**
-   * The next three are there in a forwarded event only: the id of the journal that it was reported to, whatever way it came, its seq and
-   * its `time` there.
+   * The next three members are set only in a forwarded event: the id of the journal to which it was reported, on whatever path it
+   * arrived, and its seq and `time` there.
    */
   readonly source: string | undefined;
   readonly sourceSeq: number | undefined;
@@ -33,8 +33,8 @@ export interface Reported {
 }
 
 /**
- * The texts that it returns may be parts of a longer text, which they keep in memory.
- * @param members as `encodeEvent` made them
+ * The returned texts may be parts of a longer text, which they keep in memory.
+ * @param members the result of `encodeEvent`
  */
 export function readReported(members: LineMembers): Reported {
   return typeof members === 'string'
@@ -42,7 +42,7 @@ export function readReported(members: LineMembers): Reported {
     : readReportedIn(members, 0, members.length);
 }
 
-/** The same for the members in a verified line. @param start of the members, and @param end of them */
+/** Like `readReported`, for the members in a verified line. @param start of the members, and @param end of them */
 export function readReportedIn(bytes: Buffer, start: number, end: number): Reported {
   const isCut = end - start > HEAD_BYTES;
   const head = bytes.toString('latin1', start, isCut ? start + HEAD_BYTES : end);
@@ -50,7 +50,7 @@ export function readReportedIn(bytes: Buffer, start: number, end: number): Repor
   return new Scan(head, isCut).read(tail) ?? new Scan(bytes.toString('latin1', start, end), false).read(tail)!;
 }
 
-/** Reads one member after the other. Its text has a character for each byte. */
+/** Reads one member after the other from a text that has one character for each byte. */
 class Scan {
   readonly #text: string;
   readonly #isCut: boolean;
@@ -62,7 +62,7 @@ class Scan {
     this.#isCut = isCut;
   }
 
-  /** @param tail the end of the members @returns undefined if the text is cut before all that is read from it */
+  /** @param tail the end of the members @returns undefined if the text ends before everything was read */
   read(tail: string): Reported | undefined {
     const text = this.#text;
     const [type, keyAt] = TYPES[text.charCodeAt(TYPE_AT)]!;
@@ -105,7 +105,7 @@ class Scan {
     return raw.includes(BETWEEN_STRINGS) ? raw.replaceAll(BETWEEN_STRINGS, BETWEEN_PARTS) : raw;
   }
 
-  /** @param prefix up to the opening quote @returns undefined without the member */
+  /** @param prefix the member up to its opening quote @returns undefined if the member is missing */
   #string(prefix: string): string | undefined {
     if (!this.#text.startsWith(prefix, this.#at)) return undefined;
     const start = this.#at + prefix.length;
@@ -115,7 +115,7 @@ class Scan {
     return NEEDS_DECODING.test(raw) && !this.#isPastEnd ? JSON.parse(`"${utf8(raw)}"`) : raw;
   }
 
-  /** @returns the index of the quote that ends the string; the end of the text if it is cut before */
+  /** @returns the index of the quote that ends the string; the end of the text if it ends before */
   #stringEnd(start: number): number {
     const text = this.#text;
     let end = text.indexOf('"', start);
@@ -123,12 +123,12 @@ class Scan {
     return end === -1 ? text.length : end;
   }
 
-  /** Whether the next member shows where the event time is. */
+  /** Whether the next member is enough to locate the event time. */
   get #isBeforeTime(): boolean {
     return this.#text.startsWith(METADATA_MEMBER, this.#at) || this.#text.startsWith(EVENT_TIME, this.#at);
   }
 
-  /** Whether the text is cut in the member that was read last. */
+  /** Whether the text ends within the last member that was read. */
   get #isPastEnd(): boolean {
     return this.#at > this.#text.length;
   }
@@ -141,13 +141,18 @@ function isEscaped(text: string, at: number): boolean {
   return (at - first) % 2 === 1;
 }
 
-/** @param tail the end of the members of an event with metadata: these end in a brace, and no member after them does */
+/**
+ * @param tail the end of the members of an event with metadata. Metadata ends in a brace, and no member after it does
+ */
 function timeAfterMetadata(tail: string): string | undefined {
   if (tail.charCodeAt(tail.length - 1) === CLOSE_BRACE) return undefined;
   return AFTER_METADATA.exec(tail.slice(-TAIL_BYTES))?.[1];
 }
 
-/** @param tail the end of the members: no text of a report ends in the last members of a forwarded event, whose quotes it would escape */
+/**
+ * @param tail the end of the members. No text of a report can look like the last members of a forwarded event, since its quotes would be
+ * escaped
+ */
 function originAtEnd(tail: string): Pick<Reported, 'source' | 'sourceSeq' | 'recorded'> {
   const recordedAt = tail.length - RECORDED_CHARACTERS;
   if (!tail.startsWith(RECORDED, recordedAt)) return NO_ORIGIN;
@@ -185,11 +190,11 @@ const EVENT_TIME = ',"event_time":"';
 const NO_ORIGIN = { source: undefined, sourceSeq: undefined, recorded: undefined };
 const FROM = ',"from":["';
 const RECORDED = '],"recorded":"';
-/** With its time and the quote after it. */
+/** Including its time and the quote after that. */
 const RECORDED_CHARACTERS = RECORDED.length + '2026-11-20T15:19:45.266Z"'.length;
 /** The next member is compared with a prefix, and an event time is read whole. */
 const NEXT_BYTES = 64;
-/** Most events need no more characters than this before their metadata. */
+/** Most events have fewer characters before their metadata. */
 const HEAD_BYTES = 1024;
 /** The members after the metadata have fewer bytes: an idempotency key has up to 255 characters, and each can be escaped. */
 const TAIL_BYTES = 800;

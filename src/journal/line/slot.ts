@@ -1,7 +1,7 @@
 /**
- * The slot of a line: the place before the metadata, where later versions add members. A reader passes members there that it does not
- * know, and a hub records them as they came, so they belong to the event. The end of a line never changes: readers find their way from
- * there.
+ * The slot of a line: the position before the metadata at which later versions add members. A reader skips members that it does not
+ * know there, and a hub records them unchanged, so they belong to the event. The end of a line never changes, since readers parse a
+ * line from its end.
  */
 
 import type { LineName } from '../../event/line-name.ts';
@@ -17,29 +17,32 @@ const ATOM = `(?:"${PLAIN}*"|(?:0|-?[1-9][0-9]{0,15}))`;
 const NAME = `(?!(?:${NAMES.join('|')})")${PLAIN}+`;
 const VALUE = `(?:${ATOM}|\\[(?:${ATOM}(?:,${ATOM})*)?\\])`;
 
-/** Pattern of any number of members: each is a text without escapes, a whole number, or a list of these. */
+/** Pattern of any number of members. A value is a text without escapes, a whole number, or a list of these. */
 export const SLOT = `(?:,"${NAME}":${VALUE})*`;
 
-/** Its first occurrence before the metadata is the member: texts have no quotes. */
+/** Its first occurrence before the metadata is the member, since texts in a slot contain no quotes. */
 export const ORIGIN_MEMBER = ',"origin":';
-/** The member `origin`. The texts of a slot have no quotes, so that it is no part of one. */
+/** The member `origin`. The texts of a slot contain no quotes, so no text can contain this member. */
 export const ORIGIN = new RegExp(`,"origin":\\["(${ID_FORM})",([1-9][0-9]{0,15})\\]`);
-/** The member `by`, and its begin. */
+/** The member `by`, including its start. */
 export const BY = new RegExp(`,"by":"${PLAIN}{1,100}"`, 'u');
 export const BY_MEMBER = ',"by":';
-/** The member `erased`, and its begin. */
+/** The member `erased`, including its start. */
 export const ERASED = /,"erased":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"/;
 export const ERASED_MEMBER = ',"erased":';
 const AT = new RegExp(SLOT, 'y');
 const MEMBER = new RegExp(`^,"${NAME}":${VALUE}$`);
 
-/** @returns the members of the slot that begins at a comma: `,"site":"north"`; empty if another member is there */
+/**
+ * @returns the members of the slot that starts at a comma: `,"site":"north"`; empty if the next member is not of the
+ * slot
+ */
 export function slotAt(text: string, at: number): string {
   AT.lastIndex = at;
   return AT.exec(text)?.[0] ?? '';
 }
 
-/** Whether a member of a line is not in its slot: version 0.3 knows only these. */
+/** Whether a member of a line is outside of the slot. Version 0.3 knows only these members. */
 export function isOldName(name: string): boolean {
   return NAMES.includes(name);
 }
@@ -50,7 +53,7 @@ export function originIn(slot: string): LineName | undefined {
   return journal === undefined ? undefined : [journal, Number(seq)];
 }
 
-/** @param value JSON text @returns the member in the form of a slot; undefined if a slot cannot have it */
+/** @param value JSON text @returns the member in the form of a slot; undefined if this form cannot represent it */
 export function slotMember(name: string, value: string): string | undefined {
   const member = `,"${name}":${value}`;
   return MEMBER.test(member) ? member : undefined;

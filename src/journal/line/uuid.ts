@@ -7,8 +7,8 @@ export const ID_FORM = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}';
 export const ID = new RegExp(`^${ID_FORM}$`);
 
 /**
- * Version 7 UUIDs of one moment (RFC 9562 section 5.7): 48 bits of milliseconds, the version, 74 random bits with the
- * variant between them. The UUIDs of one batch count up from its random start (section 6.2, method 2), so they sort in order.
+ * Version 7 UUIDs of one moment (RFC 9562 section 5.7): 48 bits of milliseconds, the version, 74 random bits with the variant
+ * between them. The UUIDs of a batch count up from a random start (section 6.2, method 2), so they sort in order.
  * @returns a function that returns the next UUID: `01a1fb95-ce62-7e59-9364-610bf5613940`, then the same with `…941`
  */
 export function createUuids(now: Date): () => string {

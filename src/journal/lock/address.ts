@@ -1,5 +1,6 @@
 /**
- * Where the lock of a folder listens: at a socket file in the folder, or at a name that is made from the folder's file id.
+ * Where the lock of a folder listens: at a socket file in the folder, or at a name that is derived from the folder's file
+ * id.
  *
  * | system | where | if its path is too long for a socket address |
  * |---|---|---|
@@ -30,18 +31,19 @@ export function closePlace({ directory }: Place): void {
 }
 
 /**
- * @returns the address that every process makes from the folder, whatever its path: an abstract socket or a named pipe; undefined
+ * @returns the address that every process derives from the folder, whatever its path: an abstract socket or a named pipe;
+ * undefined
  *   on a system that has neither
  */
 export function nameOfFolder({ directory, system }: Place): string | undefined {
   if (!system.isLinux && !system.isWindows) return undefined;
-  // Of the open folder, as bigints: versions of Node on Windows differ in the volume that they report for a path.
+  // Read from the open folder, as bigints: versions of Node on Windows report different volumes for a path.
   const { dev, ino } = fstatSync(directory, { bigint: true });
   return `${system.isWindows ? '\\\\.\\pipe\\' : '\0'}assetlog-${dev}-${ino}`;
 }
 
 /**
- * @param name of a socket file in the folder, such as `.lock-1`, or the result of `nameOfFolder`
+ * @param name the name of a socket file in the folder, such as `.lock-1`, or the result of `nameOfFolder`
  * @param act binds or connects a socket. The path is valid until the returned promise is settled
  * @throws the error of `act`, or of a system call
  */
@@ -69,5 +71,5 @@ export function listSockets(folder: string, prefix: string): string[] {
   return entries.filter((entry) => entry.name.startsWith(prefix) && !entry.isSymbolicLink()).map(({ name }) => name);
 }
 
-/** `sun_path` holds 108 bytes on Linux and 104 elsewhere, with a closing zero. */
+/** `sun_path` has 108 bytes on Linux and 104 elsewhere, including a closing zero. */
 const SOCKET_PATH_BYTES_MAX = 103;

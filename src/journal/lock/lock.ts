@@ -4,10 +4,10 @@
  *
  * Each starting process listens on its own socket file (`.lock-<id>`) and only then connects to the others in the folder:
  *
- * 1. a socket file that refuses the connection is left over from a dead process: it is removed;
- * 2. another process answers `held`: give up;
- * 3. another process with a lower id answers `starting`: give up;
- * 4. the folder has no other socket file: the lock is held. Until then the process lists the folder again.
+ * 1. If a socket file refuses the connection, it is left over from a dead process and is removed.
+ * 2. If another process answers `held`, the process gives up.
+ * 3. If another process with a lower id answers `starting`, the process gives up.
+ * 4. If the folder has no other socket file, the lock is held. Until then the process lists the folder again.
  *
  * If two processes publish, the later one finds the socket file of the earlier one, so at most one reaches 4. The lowest id never
  * gives up to another starting process, so exactly one of several simultaneous starts reaches 4.
@@ -33,7 +33,7 @@ import { ask, DENIED, type Door, LOCK, LockServer } from './protocol.ts';
 /** Another process writes to the folder. */
 export class InUseError extends Error {}
 
-/** The file system of the folder and the system together allow no lock. */
+/** Neither the file system of the folder nor the system supports a lock. */
 export class UnlockableError extends Error {}
 
 /** Another program removed the lock file, so a second process might have locked the folder. */
@@ -41,21 +41,21 @@ export class LockLostError extends Error {}
 
 /** The lock of a folder, held until `release` or the end of the process. */
 export interface Lock {
-  /** A sentence for the operator, if the lock does not exclude all processes. */
+  /** A sentence for the operator, if the lock might not exclude all processes. */
   readonly hazard?: string;
   /**
-   * Checks that the lock file still exists. A second process starts to copy the journal only after it found no lock file, so the
-   * copy has all bytes that were synced before this check. Synchronous, since the system keeps the entry of a bound socket in
-   * memory.
+   * Checks that the lock file still exists. A second process copies the journal only after it has found no lock file, so the
+   * copy contains all bytes that were synced before this check. Synchronous, since the system keeps the entry of a bound socket
+   * in memory.
    * @throws LockLostError, or the error of a system call
    */
   checkHeld(): void;
   /**
-   * Checks the lock file in turn, for periods without writes, until `release`.
-   * @param onLost called at each check after the lock is lost, with the error of `checkHeld`
+   * Checks the lock file regularly until `release`, for periods without writes.
+   * @param onLost called with the error of `checkHeld`, at each check after the lock is lost
    */
   watch(locks: LockRota, onLost: (error: Error) => void): void;
-  /** Lets other processes ask how far the journal is durable, and for what only its writer can do. */
+  /** Lets other processes ask how far the journal is durable, and request work that only its writer can do. */
   open(door: Door): void;
   /**
    * Ends the requests of other processes, and removes the lock file, if it exists. Resolves when another process can lock the folder.
@@ -64,10 +64,10 @@ export interface Lock {
   release(): Promise<void>;
 }
 
-/** The checks of the locks that a process holds. */
+/** The regular checks of all locks that a process holds. */
 export type LockRota = Rota;
 
-/** @returns the checks of locks, none at first */
+/** @returns the checks of locks; there are none at first */
 export function createLockRota(limits: Limits): LockRota {
   return new Rota({ turnMs: limits.lockCheckMs, turnMax: limits.lockChecksMax });
 }
@@ -98,7 +98,7 @@ export async function lockFolder(folder: string, limits: Limits, system: Platfor
     closePlace(place);
   };
   const shared = { open: (door: Door) => server.open(door), release };
-  /** A lock at the name of the folder has no file to check. */
+  /** A lock at the name of the folder needs no check, since it has no file. */
   const holdName = async (hazard?: string): Promise<Lock> => {
     await listenAtName(server, place, limits);
     server.hold();
@@ -255,7 +255,7 @@ async function removeUnpublished(place: Place, limits: Limits): Promise<void> {
   }
 }
 
-/** Errors are ignored: a socket file without a listening process is no lock. */
+/** Errors are ignored: a socket file without a listening process is not a lock. */
 function removeSocket(path: string): void {
   try {
     rmSync(path, { force: true });

@@ -1,13 +1,13 @@
 /**
- * What is said over the lock of a folder. Its holder tells each client that connects its state in one line:
+ * The protocol of the lock of a folder. The holder of the lock sends its state to each client that connects, in one line:
  *
  *     starting 4711          the process is about to lock the folder
  *     held 4711 -⏎           it holds the lock
  *     held 4711 12⏎          its journal is durable up to the line before seq 12
  *
- * The line feed says that the holder takes a request: a line of JSON that the client has sent without waiting. The holder carries it
- * out, answers with another line, and closes the connection. Holders of 0.3.0 and before end their state without a line feed. Their
- * clients read until the end, so the holder closes a connection from which nothing comes.
+ * The line feed means that the holder accepts a request: a line of JSON, which the client has sent without waiting. The holder
+ * carries it out, answers with another line, and closes the connection. Holders of 0.3.0 and before end their state without a line
+ * feed. Their clients read until the end, so the holder closes a connection if no request arrives.
  */
 
 import { connect, createServer, type Server, type Socket } from 'node:net';
@@ -19,14 +19,14 @@ export const LOCK = '.lock-';
 /** State of a lock that this user may not connect to. Its process might be alive, perhaps in another namespace. */
 export const DENIED = 'denied';
 
-/** What the holder of a lock tells other processes, and does for them. */
+/** What the holder of a lock reports to other processes, and does for them. */
 export interface Door {
   /** @returns the seq of the first line that is not durable yet; undefined while the journal is not open */
   readonly nextSeq: () => number | undefined;
   /**
    * Carries out a request while the journal is open. Never rejects.
    * @param request a line of JSON
-   * @param gone aborts when the client has left, or the lock is being released
+   * @param gone aborts when the client has disconnected, or the lock is being released
    * @returns the answer, in one line
    */
   readonly answer: (request: string, gone: AbortSignal) => Promise<string>;
@@ -43,14 +43,14 @@ export class LockServer {
   #door: Door | undefined;
   readonly #limits: Limits;
   readonly #server: Server;
-  /** Connections from which a request may come, or whose request is being carried out. */
+  /** Connections whose request might still arrive, or is being carried out. */
   readonly #askers = new Set<Socket>();
   readonly #answers = new Set<Promise<void>>();
 
   constructor(limits: Limits) {
     this.#limits = limits;
     this.#server = createServer((client) => this.#greet(client));
-    this.#server.on('error', () => {}); // no file descriptor is left to accept a client: it is disconnected, and asks again
+    this.#server.on('error', () => {}); // no file descriptor is left to accept a client: it is disconnected, and will ask again
   }
 
   /** @param name see `atAddress` @throws the error of a system call */
@@ -66,7 +66,7 @@ export class LockServer {
     return atAddress(place, name, listening);
   }
 
-  /** The lock is held from now on. It does not keep the process running. */
+  /** Marks the lock as held. The lock does not keep the process running. */
   hold(): void {
     this.#isHeld = true;
     this.#server.unref();
@@ -76,7 +76,7 @@ export class LockServer {
     this.#door = door;
   }
 
-  /** Ends the requests that are being carried out. Resolves when nothing is done for a client any more. */
+  /** Ends the requests that are being carried out. Resolves when no request is being carried out. */
   async endRequests(): Promise<void> {
     this.#door = undefined;
     for (const client of this.#askers) client.destroy();
@@ -86,15 +86,15 @@ export class LockServer {
   /** Resolves when the address is free. */
   async close(): Promise<void> {
     const closed = new Promise((resolve) => this.#server.close(resolve));
-    for (const client of this.#askers) client.destroy(); // also one that has connected since `endRequests`
+    for (const client of this.#askers) client.destroy(); // also a client that connected after `endRequests`
     await closed;
   }
 
   #greet(client: Socket): void {
     client.on('error', () => client.destroy()); // a client that disconnected needs no answer
     if (!this.#isHeld || this.#askers.size >= this.#limits.doorAskersMax) {
-      // Destroyed as soon as the kernel has the answer: otherwise a stalled client would delay `close`, and many stalled clients
-      // would use up the file descriptors.
+      // The socket is destroyed as soon as the kernel has the answer: otherwise a stalled client would delay `close`, and many
+      // stalled clients would use up the file descriptors.
       client.end(this.#isHeld ? this.#state() : `starting ${process.pid}`, () => client.destroy());
       return;
     }
@@ -127,7 +127,10 @@ export class LockServer {
   }
 }
 
-/** @returns the first line; undefined if none has begun within `doorWaitMs`, or ended within `doorRequestMs` and the limit of bytes */
+/**
+ * @returns the first line; undefined if it has not started within `doorWaitMs`, or not ended within `doorRequestMs` or the limit of
+ * bytes
+ */
 function readRequest(client: Socket, limits: Limits): Promise<string | undefined> {
   return new Promise((resolve) => {
     const chunks: Buffer[] = [];
@@ -159,7 +162,7 @@ const LINE_FEED = 0x0a;
 
 /**
  * The answer of the process that writes a journal: the seq of the first line that is not durable yet · `unsaid` if there is no
- * such process, it has not opened the journal, or is of an older version · `unanswered` if it is suspended or overloaded.
+ * such process, or if it has not opened the journal or runs an older version · `unanswered` if it is suspended or overloaded.
  */
 export type Durable =
   | { readonly kind: 'before'; readonly seq: number }
@@ -179,15 +182,15 @@ export async function askHolder(folder: string, limits: Limits): Promise<Durable
   return Number.isSafeInteger(seq) && seq > 0 ? { kind: 'before', seq } : { kind: 'unsaid' };
 }
 
-/** What a process says of its lock, and answers to a request. */
+/** What a process reports about its lock, and its answer to a request. */
 export interface HolderSaid {
   /** Such as `held 4711 12⏎`; `held` after the timeout; undefined if the process has ended or cannot be asked. */
   readonly state: string | undefined;
-  /** Undefined if the connection ended without one. */
+  /** Undefined if the connection ended without an answer. */
   readonly answer?: string;
 }
 
-/** @returns what each lock in the folder says. @throws the error of a system call */
+/** @returns the state of each lock in the folder. @throws the error of a system call */
 export async function askAll(folder: string, limits: Limits, request = ''): Promise<HolderSaid[]> {
   let place: Place;
   try {
@@ -214,7 +217,10 @@ export async function ask(place: Place, name: string, limits: Limits): Promise<s
   return (await talk(place, name, limits, '')).state;
 }
 
-/** @param request a line that is sent at once; empty for the state alone. The answer has no time limit: while the process lives, its socket does */
+/**
+ * @param request a line that is sent at once; empty for the state alone. The answer has no time limit, since the socket lives as long as the
+ * process
+ */
 async function talk(place: Place, name: string, limits: Limits, request: string): Promise<HolderSaid> {
   const late = new AbortController();
   // A timeout for the whole state: an idle timeout would restart with each byte.
@@ -230,7 +236,7 @@ async function talk(place: Place, name: string, limits: Limits, request: string)
   }
 }
 
-/** @returns what the error of a connection says. @throws the error, if it says nothing */
+/** @returns the state that the error of a connection implies. @throws the error, if it implies none */
 function stateOf(error: NodeJS.ErrnoException, late: AbortSignal): string | undefined {
   if (late.aborted) return 'held';
   const { code } = error;
@@ -255,7 +261,9 @@ function connectTo(path: string, signal: AbortSignal): Promise<Socket> {
   });
 }
 
-/** @param onState called when the state has arrived @returns also the answer, if one is wanted; the state `held` if it is too long */
+/**
+ * @param onState called when the state has arrived @returns the state, or `held` if it is too long, and the answer if one is wanted
+ */
 function readSaid(socket: Socket, limits: Limits, wantsAnswer: boolean, onState: () => void): Promise<HolderSaid> {
   return new Promise((resolve, reject) => {
     const heard = new Heard();

@@ -1,8 +1,9 @@
 /**
- * The command's side of the door: asks the process that holds a folder to do what only the writer of its journal may do.
+ * The command's side of the protocol: asks the process that holds a folder to do what only the writer of its journal may do.
  *
- * A user who may make a file in the folder may ask. The command makes the empty file `.ask-<id>` and names it in the request, and the
- * holder removes it before it acts. So one rule holds for sockets, pipes and abstract sockets, which any local user can connect to.
+ * A user who may create a file in the folder may ask. The command creates the empty file `.ask-<id>` and names it in the request, and
+ * the holder removes the file before it acts. So the same rule applies to sockets, pipes and abstract sockets, to which any local
+ * user can connect.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -14,21 +15,21 @@ export type Told =
   | { readonly kind: 'answered'; readonly answer: string }
   /** No process holds the folder. */
   | { readonly kind: 'nobody' }
-  /** The lock of another user cannot be connected to. */
+  /** The lock belongs to another user and refuses the connection. */
   | { readonly kind: 'denied' }
   /** The holder is suspended or overloaded, and has done nothing. */
   | { readonly kind: 'unanswered' }
   /** A process is about to hold the folder. */
   | { readonly kind: 'starting' }
-  /** The holder takes no requests. */
+  /** The holder accepts no requests. */
   | { readonly kind: 'older' }
-  /** The holder ended, and what it has done of the request is unknown. */
+  /** The holder ended, and might have carried out a part of the request. */
   | { readonly kind: 'ended' };
 
 /**
  * Asks the holder of a folder, and waits until it has answered. A request may be carried out twice.
  * @param request its members; `ticket` is added
- * @throws the error of a system call: without a file in the folder nothing can be asked
+ * @throws the error of a system call, since a request needs a file in the folder
  */
 export async function tell(disk: Disk, request: object, limits: Limits): Promise<Told> {
   let told: Told = { kind: 'nobody' };
@@ -54,11 +55,11 @@ async function tellOnce(disk: Disk, request: object, limits: Limits): Promise<To
   try {
     return meaningOf(await askAll(disk.folder, limits, `${JSON.stringify({ ticket, ...request })}\n`));
   } finally {
-    await disk.remove(`${PREFIX}${ticket}`).catch(unlessAbsent(undefined)); // it was not taken
+    await disk.remove(`${PREFIX}${ticket}`).catch(unlessAbsent(undefined)); // the holder has not removed it
   }
 }
 
-/** @returns `ended` if a holder takes requests and has not answered one */
+/** @returns `ended` if a holder accepts requests and has not answered one */
 function meaningOf(all: readonly HolderSaid[]): Told {
   const answer = all.find((said) => said.answer !== undefined)?.answer;
   if (answer !== undefined) return { kind: 'answered', answer };

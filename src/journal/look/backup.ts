@@ -1,22 +1,23 @@
 /**
- * Copies a journal into another folder, which is a journal then. A service may write, begin files and remove old files meanwhile:
- * what is copied is what was durable when the backup began.
+ * Copies a journal into another folder, which then is a journal too. A service can write, create files and remove old files at the
+ * same time: the copy has the events that were durable when the backup started.
  *
- * Each run copies the files that are new or have grown. A file is copied under another name, verified line by line, cut to what is
- * durable, synced, and only then renamed. So a file with its name is whole, and after an interruption at any step the next run
- * copies what is missing.
+ * Each run copies the files that are new or have grown. A file is copied under another name, verified line by line, truncated to
+ * its durable lines, synced, and only then renamed. So a file under its own name is complete, and after an interruption at any step
+ * the next run copies the missing files.
  *
- * A copy is known to be of a file by its last line, whose crc depends on all lines before it. An erase writes files anew, and notes
- * which: of these the same event is enough, and they are copied again as a whole, so that the backup forgets what was erased.
+ * The last line of a copy shows of which file it is a copy, since its crc depends on all lines before it. An erase rewrites files,
+ * and records which. For these files it is enough that the last line has the same event. They are copied again completely, so that
+ * the erased texts are removed from the backup too.
  *
- * The newest file is empty after a rotation. It is copied only if the backup lacks the event before it, since retention may remove
- * it before the next run: then it would be an empty file before others in the copy, which no crash explains. Such a file of an
- * earlier run, or of an earlier version, is removed.
+ * The newest file is empty after a rotation. It is copied only if the backup lacks the event before it, since retention might
+ * remove it before the next run. It would then be an empty file before other files in the copy, which no crash explains. Such a
+ * file from an earlier run or an earlier version is removed.
  *
- * With the journal it copies the state of its assets, its id, the marks of the destinations that it is forwarded to, and their
- * dead letters, but not the cursors. A copy that replaces its journal therefore knows that it was forwarded, and not how far: a hub
- * is asked, and a plain destination stops. With a cursor of yesterday it would send again what was sent today, and without the
- * marks everything.
+ * The backup also includes the state of the assets, the journal's id, the marks of the destinations to which it is forwarded, and
+ * their dead letters, but not the cursors. A copy that replaces its journal therefore knows that it was forwarded, but not how far:
+ * a hub is asked, and a plain destination stops. With yesterday's cursor it would send today's events again, and without the marks
+ * all events.
  */
 
 import { isDeepStrictEqual } from 'node:util';
@@ -41,44 +42,50 @@ import { seekLine } from './seek.ts';
 import type { OnProgress } from './verify.ts';
 
 export interface BackupOptions {
-  /** The journal that is backed up; only read. */
+  /** The journal to back up. It is only read. */
   readonly source: Disk;
   /** An existing folder, which no other process writes to. */
   readonly target: Disk;
-  /** Of the process that writes the source. */
+  /** The progress of the process that writes the source. */
   readonly progress: Progress;
   readonly limits: Limits;
   readonly onProgress?: OnProgress;
 }
 
 export interface Backup {
-  /** What this run added to the backup. */
+  /** Number of events that this run added to the backup. */
   readonly events: number;
   readonly bytes: number;
   /** The first and the last seq that the backup holds; undefined if it holds no event. */
   readonly seqs: { readonly first: number; readonly last: number } | undefined;
-  /** Sentences about events that it does not hold. */
+  /** Sentences about events that are missing from the backup. */
   readonly remarks: readonly string[];
   /** False if the writer does not answer, so that its newest file was left out. */
   readonly isComplete: boolean;
 }
 
-/** The target cannot be continued with this source. Nothing in it was changed by the file that the message names. */
+/**
+ * The backup in the target cannot be continued from this source. The file that the message names changed nothing in it.
+ */
 export class OtherJournalError extends Error {}
 
 /**
  * Brings a backup up to date. A second run at once adds no event.
- * @throws OtherJournalError, DamagedError for damage in the source, after what is before it was copied, or the error of a
- *   system call; after each the backup is a valid journal, and another run continues it
+ * @throws OtherJournalError, DamagedError for damage in the source, after everything before the damage was copied, or the
+ * error of a
+ *   system call. In each case the backup is a valid journal, and another run continues it
  */
 export function backUp(options: BackupOptions): Promise<Backup> {
   return new BackupRun(options).run();
 }
 
-/** A service started while the files of a stopped one were copied: it may take back lines that it has not synced. */
+/**
+ * A service started while the files of a stopped service were copied: the recovery can remove lines that were not
+ * synced.
+ */
 class StartedError extends Error {}
 
-/** The end of a file of the backup, 0 if it is to be copied again as a whole, and the seq after it. */
+/** The end of a file of the backup, which is 0 if the file is to be copied again completely, and the seq after it. */
 interface CopyEnd {
   readonly bytes: number;
   readonly nextSeq: number;
@@ -88,20 +95,20 @@ class BackupRun {
   readonly #source: Disk;
   readonly #target: Disk;
   readonly #options: BackupOptions;
-  /** The source when its writer had said how far it is durable. */
+  /** The content of the source after its writer reported how far it is durable. */
   #contents: Contents = contentsOf([]);
   #lastStop: LastStop;
   /** See `readAnew`. */
   #anew: ReadonlySet<number> = new Set();
   /** The lines before this seq are durable; infinite if no process writes. */
   #endSeq = Number.POSITIVE_INFINITY;
-  /** The file with the line before that seq; undefined if its writer does not answer. */
+  /** The file with the line before `#endSeq`; undefined if the writer does not answer. */
   #last: SegmentName | undefined;
-  /** The files of the backup when it was checked, by name. */
+  /** The files that the backup had when it was checked, by name. */
   #held: ReadonlyMap<string, CopyEnd> = new Map();
   /** The only file of the backup, if it is empty and the source no longer has it. */
   #onlyEmpty: string | undefined;
-  /** The seq after the last line of the backup, as far as this run has come. */
+  /** The seq after the last line that is in the backup so far. */
   #nextSeq = 1;
   #events = 0;
   #bytes = 0;
@@ -114,7 +121,7 @@ class BackupRun {
   }
 
   async run(): Promise<Backup> {
-    await this.#target.syncFolder(); // a run before this one might have ended before its renames were durable
+    await this.#target.syncFolder(); // an earlier run might have ended before its renames were durable
     for (let listings = 1; ; listings += 1) {
       try {
         return await this.#copyAll();
@@ -125,7 +132,7 @@ class BackupRun {
     }
   }
 
-  /** Whether a change of the journal explains an error: a file vanished, a service started, or the files are others by now. */
+  /** Whether a change of the journal explains an error: a file vanished, a service started, or files were rewritten. */
   async #isOvertaken(error: unknown): Promise<boolean> {
     if (error instanceof StartedError || (error as NodeJS.ErrnoException).code === 'ENOENT') return true;
     return error instanceof DamagedError && !isDeepStrictEqual(this.#contents, contentsOf(await this.#source.list()));
@@ -133,11 +140,11 @@ class BackupRun {
 
   async #copyAll(): Promise<Backup> {
     await this.#removePartial();
-    // Before the question: they must not be ahead of the events that are copied.
+    // Listed before the question, since these files must not be ahead of the copied events.
     const counting = (await this.#source.list(true)).filter((name) => COUNTING.has(name));
     for (const name of counting) await this.#copyBeside(name);
     const said = await askDurable(this.#options.progress);
-    // After the answer: every durable line is in a file of this listing.
+    // Listed after the answer, so that every durable line is in a file of this listing.
     const names = await this.#source.list();
     this.#contents = contentsOf(names);
     this.#lastStop = await readLastStop(this.#source, names);
@@ -147,13 +154,13 @@ class BackupRun {
     const isComplete = said.kind !== 'unanswered';
     this.#last = isComplete ? due.at(-1) : undefined;
     await this.#check();
-    // Before the first event: events without these files would be forwarded from the beginning.
+    // Copied before the first event: events without these files would be forwarded from the beginning.
     for (const name of names.filter((name) => FORWARDED.test(name)).sort()) {
       await this.#copyBeside(name);
       await this.#complete(name);
     }
     await this.#copySegments(isComplete ? due : due.slice(0, -1));
-    // Only after all events that they count: otherwise a hub would say that it has events which it lacks.
+    // Completed only after all events that they count: otherwise a hub would claim events that it does not have.
     if (isComplete) for (const name of counting) await this.#complete(name);
     const first = contentsOf(await this.#target.list()).segments[0]?.firstSeq ?? this.#nextSeq;
     const seqs = first < this.#nextSeq ? { first, last: this.#nextSeq - 1 } : undefined;
@@ -177,8 +184,8 @@ class BackupRun {
 
   /**
    * Finds where each file of the backup ends, and where the backup ends before the first file of the source. Then it removes empty
-   * files that the source no longer has: before other files they would be damage.
-   * @throws OtherJournalError if the backup does not begin what the source has, with nothing changed
+   * files that the source no longer has, since they would be damage before other files.
+   * @throws OtherJournalError if the backup is not a prefix of the source; nothing is changed then
    */
   async #check(): Promise<void> {
     const { segments } = this.#contents;
@@ -194,7 +201,7 @@ class BackupRun {
       const { bytes, nextSeq } = await this.#checkCopy(segment, ours.has(name));
       held.set(name, { bytes, nextSeq });
       if (ours.has(name)) continue;
-      // Retention removed it at the source; the backup keeps it.
+      // Retention removed the file at the source; the backup keeps it.
       if (nextSeq <= firstSeq) this.#nextSeq = nextSeq;
       if (bytes === 0) empty.push(name);
       else if (nextSeq > firstSeq) {
@@ -208,7 +215,7 @@ class BackupRun {
     if (held.size > 1) for (const name of empty) await this.#target.remove(name);
   }
 
-  /** @param isOurs whether the source has a file of that name, which must begin with all of the copy */
+  /** @param isOurs whether the source has a file of that name; the copy must then be a prefix of it */
   async #checkCopy(segment: SegmentName, isOurs: boolean): Promise<CopyEnd> {
     const { name, firstSeq } = segment;
     const bytes = await this.#target.size(name);
@@ -225,7 +232,7 @@ class BackupRun {
     return { bytes: isOld ? 0 : bytes, nextSeq: found.seq + 1 };
   }
 
-  /** Whether a file of the source has the event of a line, whatever it says. */
+  /** Whether a file of the source has the event of a line, regardless of its other bytes. */
   async #hasEvent(name: string, { seq, line }: { readonly seq: number; readonly line: Buffer }): Promise<boolean> {
     const { limits } = this.#options;
     const found = await seekLine(this.#source, name, await this.#source.size(name), seq, limits);
@@ -271,7 +278,8 @@ class BackupRun {
       const copy = await this.#target.openLog(partial);
       await copy.truncate(bytes).finally(() => copy.close());
       for (const marker of markers) await this.#mark(marker);
-      // Renamed, since markers without a journal file are damage, and so is an empty file before others.
+      // Renamed, since a folder that has markers but no journal file is damaged, and so is an empty file before other
+      // files.
       if (this.#onlyEmpty !== undefined) await this.#target.rename(this.#onlyEmpty, name);
       this.#onlyEmpty = undefined;
       await this.#complete(name);
@@ -284,7 +292,7 @@ class BackupRun {
 
   /**
    * Checks that the file continues the one before it.
-   * @returns names of the markers for the events that are gone between them
+   * @returns names of the markers for the events that are missing between them
    */
   #gapBefore(segment: SegmentName): string[] {
     const [due, last] = [this.#nextSeq, segment.firstSeq - 1];
@@ -306,7 +314,7 @@ class BackupRun {
     if (!isThere) await (await this.#target.create(marker)).close();
   }
 
-  /** @returns what is wrong in the source after the good lines, if no crash and no running write explains it */
+  /** @returns the damage in the source after the good lines; undefined if a crash or a running write explains it */
   #damage(segment: SegmentName, scan: Scan): Finding | undefined {
     const { limits } = this.#options;
     const { lines, bytes, chain } = scan;
@@ -340,15 +348,18 @@ class BackupRun {
 /** End of the name of a file while it is copied. A start, `verify` and `events` ignore it. */
 const PARTIAL = '.partial';
 /**
- * That it is forwarded, to which destinations, its id, and what an erase wrote anew: in the order of their names the id is after the destinations. A dead
- * letter that is being written can be torn in its copy: readers pass it.
+ * The files that record to which destinations the journal is forwarded, its id, and which files an erase rewrote. In the order of their names the id
+ * follows the destinations. A dead letter that is being written can be torn in its copy; readers skip it.
  */
 const FORWARDED = /^(\.forwarded-.*|\.journal-(?:id|begin)|dead-.*\.jsonl|erased\.json)$/;
-/** How far a hub has the journals that are forwarded to it, and the state of assets: each as of a seq of the journal. */
+/** How far a hub has the journals that are forwarded to it, and the state of assets, each as of a seq of the journal. */
 const COUNTING: ReadonlySet<string> = new Set(['forward-sources.json', STATE_FILE]);
 const NEWLINE = Buffer.from('\n');
 
-/** Whether a file begins with all of its copy, by the last line of that: its crc depends on all lines before it. */
+/**
+ * Whether a file starts with all of its copy. The last line of the copy decides, since its crc depends on all lines
+ * before it.
+ */
 async function isPrefix(line: Buffer, bytes: number, source: ReadableDisk, name: string): Promise<boolean> {
   const end = Buffer.concat([line, NEWLINE]);
   return (await readBytes(source, name, bytes - end.length, bytes)).equals(end);

@@ -1,4 +1,4 @@
-/** Reads one file of a journal, also while a service writes it: checks each line, and reports what is wrong. */
+/** Reads one file of a journal, even while a service writes it. Checks each line, and reports damage. */
 
 import { LINE_FEED } from '../../event/json-bytes.ts';
 import { type Bounds, type Filter, isMatch, type SourceFilter } from '../../event/search.ts';
@@ -22,15 +22,15 @@ export class FileReader {
   readonly segment: SegmentName;
   readonly #lineFilter: LineFilter;
   readonly #onRemark: (remark: Remark) => void;
-  /** Where the last valid line ends, its number, and the chain position after it. */
+  /** The end of the last valid line, its number, and the chain position after it. */
   #goodBytes = 0;
   #goodLines = 0;
   #chain: ChainPosition;
   #firstId: string | undefined;
-  /** The `passedSeq` of the line filter when the last read began; when it ended, if no line of it can be taken back. */
+  /** The `passedSeq` of the line filter when the last read started; when it ended, if all of its lines are final. */
   #passedBefore = 0;
   #isDurable = false;
-  /** Where the next line begins, and its number; the number of bytes that were read. */
+  /** The start of the next line, its number, and the number of bytes read so far. */
   #byte = 0;
   #line = 1;
   #readBytes = -1;
@@ -38,17 +38,17 @@ export class FileReader {
   #follower: ChainFollower;
   #badLines: BadLines | undefined;
   readonly #reading: Reading;
-  /** Lines from this seq on may still be truncated, as of the writer's last answer. */
+  /** Lines from this seq on can still be truncated, according to the writer's last answer. */
   #durableSeq = 0;
   #isHeldBack = false;
-  /** Whether the last valid line was not there any more when the file was read. */
+  /** Whether the last valid line was missing when the file was read again. */
   #isOther = false;
-  /** Whether the last `read` has looked at the file, since its size was another one. */
+  /** Whether the last `read` looked into the file because its size had changed. */
   #hasRead = false;
-  /** Whether a search finds its lines by their trace or text, and where the lines begin that it looks at. */
+  /** Whether a search finds the lines by their trace or text, and where the lines that it examines start. */
   #isSearching: boolean;
   #begin: LineEnd;
-  /** The seqs between which the next hit has to be; a hit is doubtful if it is not, or does not verify. */
+  /** The seqs between which the next hit must be. A hit is doubtful if it is outside of them, or fails verification. */
   #hitsAfter = 0;
   #hitsBefore = Number.POSITIVE_INFINITY;
   #isDoubtful = false;
@@ -76,12 +76,14 @@ export class FileReader {
     return this.#isTorn || this.#badLines !== undefined;
   }
 
-  /** Whether the last `read` has found new lines, and all lines of the journal that were durable before it. */
+  /** Whether the last `read` found new lines, and found all lines that were durable in the journal before it. */
   get hasAllDurable(): boolean {
     return this.#hasRead && this.#chain.seq >= this.#durableSeq;
   }
 
-  /** Continues after the last line that the filter skips, if it is found; the lines before it are not verified. */
+  /**
+   * Continues after the last line that the filter skips, if that line is found. The lines before it are not verified.
+   */
   async seek(): Promise<void> {
     const { passedSeq } = this.#lineFilter;
     if (passedSeq < this.segment.firstSeq) return;
@@ -100,7 +102,7 @@ export class FileReader {
 
   /**
    * Reads from the end of the valid lines, if the file's size changed since the last read.
-   * @param isClosed whether all of the file is durable: the next file is begun only after that
+   * @param isClosed whether all of the file is durable, since the next file is created only after that
    */
   async *read(isClosed: boolean): AsyncGenerator<readonly Line[]> {
     const { progress } = this.#reading;
@@ -109,7 +111,7 @@ export class FileReader {
     const size = await this.#disk.size(this.segment.name);
     this.#hasRead = size !== this.#readBytes;
     if (!this.#hasRead && !this.#isHeldBack) return;
-    // Asked before the file is read: the answer does not cover what is written later.
+    // Asked before the file is read, since the answer does not cover later writes.
     const endBytes = await this.#askDurable(isClosed, size);
     this.#isHeldBack = false;
     let { passedSeq } = this.#lineFilter;
@@ -126,8 +128,9 @@ export class FileReader {
   }
 
   /**
-   * Passes the bytes after the valid lines to a search or a cutter; from the start of the file if it is another one meanwhile.
-   * @param passedBefore the `passedSeq` of the line filter when the read began
+   * Passes the bytes after the valid lines to a search or a cutter; from the start of the file if it was replaced in the
+   * meantime.
+   * @param passedBefore the `passedSeq` of the line filter when the read started
    */
   async *#readOn<Lines extends LinesCutter>(
     start: () => Lines,
@@ -140,9 +143,9 @@ export class FileReader {
       for await (const chunk of this.#chunksOn(size, endBytes)) {
         lines.push(chunk);
         if (this.#isDoubtful) break;
-        // Inside of a long line the caller gets no turn: what it may wait for would keep the beginning of the line in memory.
+        // Within a long line the caller gets no turn: if it waited, the start of the line would stay in memory.
         if (lines.carriedBytes < chunk.length) yield this.#takeMatches();
-        if (this.#isHeldBack || this.#chain.seq >= this.#durableSeq) break; // no call that only finds the end of the file
+        if (this.#isHeldBack || this.#chain.seq >= this.#durableSeq) break; // avoids a call that only finds the end of the file
       }
       if (!this.#isOther) {
         this.#passedBefore = this.#isDurable ? this.#lineFilter.passedSeq : passedSeq;
@@ -153,7 +156,7 @@ export class FileReader {
     }
   }
 
-  /** @param nextSeq of the line after them: all of them are durable */
+  /** @param nextSeq the seq of the line after these bytes; all of them are durable */
   #takeFresh(bytes: Buffer, nextSeq: number): readonly Line[] {
     this.#durableSeq = nextSeq;
     this.#hasRead = true;
@@ -170,7 +173,7 @@ export class FileReader {
     return this.#searchFrom({ byte: this.#goodBytes, seed: this.#chain.crc });
   }
 
-  /** Takes all lines after the valid ones. */
+  /** Collects all lines after the valid lines. */
   #cutOn(): LineCutter {
     this.#byte = this.#goodBytes;
     this.#line = this.#goodLines + 1;
@@ -180,8 +183,8 @@ export class FileReader {
   }
 
   /**
-   * Adds the newest lines that match: reads blocks of the file, the last one first, each of them once.
-   * @param isClosed as for `read`
+   * Adds the newest lines that match. Reads the file in blocks, the last one first and each block once.
+   * @param isClosed see `read`
    */
   async readNewest(isClosed: boolean, found: NewestLines): Promise<void> {
     const { passedSeq } = this.#lineFilter;
@@ -193,7 +196,7 @@ export class FileReader {
       this.#lineFilter.passedSeq = passedSeq;
       const { search, first } = await this.#searchBlock(byte, end, found);
       bytes *= BLOCK_FACTOR;
-      if (search.firstByte === undefined && byte > 0) continue; // it is inside of a long line
+      if (search.firstByte === undefined && byte > 0) continue; // the block is within a long line
       if (this.#isDoubtful || (byte === 0 && search.firstSeq !== this.segment.firstSeq)) break;
       if (end === fileEnd && !this.#endsWell(search, size)) break;
       found.endBlock();
@@ -209,7 +212,7 @@ export class FileReader {
     found.endBlock();
   }
 
-  /** Adds the lines of a block that match. @returns also the first of them */
+  /** Adds the matching lines of a block. @returns the search, and the first of these lines */
   async #searchBlock(byte: number, end: number, found: NewestLines): Promise<{ search: LineSearch; first?: Line }> {
     const search = this.#searchFrom({ byte, seed: byte === 0 ? 0 : undefined });
     this.#hitsAfter = 0;
@@ -228,7 +231,7 @@ export class FileReader {
     return new LineSearch(this.#lineFilter, start, this.#takeHit.bind(this), lineBytesMax);
   }
 
-  /** Verifies a line: its crc has to be seeded with the crc of the line before it. */
+  /** Verifies a line: the seed of its crc must be the crc of the line before it. */
   #takeHit(bytes: Buffer, start: number, end: number, byte: number, seed: number | undefined): void {
     if (this.#isDoubtful) return;
     const form = readForm(bytes, start, end);
@@ -241,7 +244,9 @@ export class FileReader {
     this.#lineFilter.take(line, 0, line.length, form.seq, this.segment.name, byte);
   }
 
-  /** Whether a search ended with a whole line, as far as the file is durable. Then the next read continues after it. */
+  /**
+   * Whether a search ended with a complete line, as far as the file is durable. The next read then continues after it.
+   */
   #endsWell({ firstByte, last, endByte, carriedBytes }: LineSearch, size: number): boolean {
     if (firstByte === undefined ? this.#goodBytes === 0 : last === undefined) return false;
     const seq = last === undefined ? this.#chain.seq : last.seq + 1;
@@ -253,21 +258,21 @@ export class FileReader {
     return true;
   }
 
-  /** Begins again with all lines: the chain decides what is damaged. */
+  /** Starts again and reads all lines, so that the checksum chain decides what is damaged. */
   #continueByLines(): void {
     this.#isSearching = false;
     this.#isDoubtful = false;
     this.#continueAfter(this.#begin);
   }
 
-  /** @throws Defect if not all of them are durable, also in a file that counts as closed */
+  /** @throws Defect if any of them is not durable, even in a file that counts as closed */
   #takeMatches(): readonly Line[] {
     const lines = this.#lineFilter.matches();
     if (lines.length > 0) this.#reading.progress.checkShown?.(lines.at(-1)!.seq);
     return lines;
   }
 
-  /** @returns how many bytes of the file may be read. Without an answer of the writer that is its size before the question */
+  /** @returns how many bytes of the file may be read. If the writer does not answer, this is the size before the question */
   async #askDurable(isClosed: boolean, size: number): Promise<number | undefined> {
     const { progress, follow } = this.#reading;
     this.#isDurable = isClosed;
@@ -299,7 +304,7 @@ export class FileReader {
   }
 
   /**
-   * Reports what is after the valid lines.
+   * Reports the bytes after the valid lines.
    * @returns the seq that is expected in the next file; undefined if unknown
    */
   end(hasNext: boolean): number | undefined {
@@ -352,7 +357,7 @@ export class FileReader {
 
   #accept(bytes: Buffer, start: number, end: number, next: ChainPosition, byte: number): void {
     if (this.#goodBytes === 0) {
-      const { id } = markOf(bytes, start, end, next.seq - 1); // its crc is another one after an erase
+      const { id } = markOf(bytes, start, end, next.seq - 1); // its crc changes in an erase
       if (this.#firstId !== undefined && this.#firstId !== id) this.#lineFilter.passedSeq = 0; // another journal
       this.#firstId = id;
     }
@@ -363,8 +368,8 @@ export class FileReader {
   }
 
   /**
-   * Reads what follows the last valid line, and the end of that line before it, so that the file is opened once. If the line is
-   * another one, `#isOther` is set and nothing is yielded. A service that starts replaces the file by a copy with the same lines.
+   * Reads the bytes after the last valid line, and the end of that line as well, so that the file is opened once. If that line
+   * has changed, sets `#isOther` and yields nothing. A service that starts replaces the file by a copy with the same lines.
    */
   async *#chunksOn(size: number, endBytes: number | undefined): AsyncGenerator<Buffer> {
     const ending = this.#goodBytes > 0 ? endingOf(this.#chain.crc) : NO_ENDING;
@@ -382,7 +387,7 @@ export class FileReader {
     this.#isOther = checked < ending.length;
   }
 
-  /** Restarts the file: a service truncated it after a failed write, or another journal was begun. */
+  /** Restarts the file: a service truncated it after a failed write, or another journal was created. */
   #beginAgain(): void {
     this.#lineFilter.passedSeq = Math.min(this.#lineFilter.passedSeq, this.#passedBefore);
     const text = `${this.segment.name} was truncated or replaced while it was read; from seq ${this.#lineFilter.passedSeq + 1} on it is read again`;
@@ -401,13 +406,16 @@ export class FileReader {
   }
 }
 
-/** A range without valid lines: where it begins and what is wrong there. */
+/** A range without valid lines: its start and the problem there. */
 interface BadLines {
   readonly line: number;
   readonly byte: number;
   readonly problem: string;
   linesSkipped: number;
-  /** Number of lines in the form of a journal line that no crash explains: after the first bad line, or with another seq than due. */
+  /**
+   * Number of lines in the form of a journal line that no crash explains: after the first bad line, or with a seq other than the
+   * expected one.
+   */
   unexplained: number;
 }
 
@@ -421,19 +429,19 @@ function skipped(lines: number, seq: number): string {
 export class LineFilter {
   readonly #bounds: Bounds;
   readonly #timed: boolean;
-  /** The filter without its text and its bounds, which do not apply to another journal of the same folder. */
+  /** The filter without its text and its bounds, which do not apply to another journal in the same folder. */
   readonly #members: Filter;
   /** Bytes that each matching line contains: see `traceOf`. */
   readonly trace: Buffer | undefined;
   /** A text that each matching line contains. */
   readonly contains: TextFilter | undefined;
-  /** The source, if the trace is that of any one. */
+  /** The source, if the trace matches any source. */
   readonly #source: SourceFilter | undefined;
   /** Lines with this seq or a smaller one are skipped. */
   passedSeq: number;
   #matches: Line[] = [];
 
-  /** @param isSearch whether it reads what is there now: a source that gets its name later has no event yet */
+  /** @param isSearch whether only existing events are read: a source that gets its name later has no event yet */
   constructor({ afterSeq = 0, untilSeq, since, until, contains, ...members }: Filter, isSearch = false) {
     this.#bounds = { untilSeq, since, until };
     this.#timed = since !== undefined || until !== undefined;
@@ -457,13 +465,13 @@ export class LineFilter {
     }
     const line = new Line(bytes, start, end, seq, file, byte);
     if (this.contains !== undefined && this.contains.find(line.members, 0) === -1) return;
-    // A line is parsed only if the filter has members to match. Text in metadata may contain the trace too.
+    // A line is parsed only if the filter has members to match. Text in metadata can contain the trace too.
     if (this.trace === undefined || isMatch(line, this.#members)) this.#matches.push(line);
   }
 
   /**
-   * Whether a line with the trace or the text at `hit` may match: each line of a hub has the trace of a source with a name, and a
-   * text may also be in what the service added.
+   * Whether a line with the trace or the text at `hit` can match. On a hub, each line has the trace of a source with a name, and
+   * a text can also be in the members that the service added.
    */
   mayMatch(bytes: Buffer, hit: number): boolean {
     if (this.trace === undefined && this.contains !== undefined) return isInMembers(bytes, hit);
@@ -471,11 +479,13 @@ export class LineFilter {
     const isWanted = (at: number) => this.#source!.has(bytes.toString('latin1', at, at + ID_BYTES));
     if (isWanted(hit + ANY_SOURCE.length)) return true;
     const start = bytes.lastIndexOf(LINE_FEED, hit) + 1;
-    const at = bytes.subarray(start, hit).indexOf(ANY_ORIGIN); // the first is the member: others are in metadata
+    const at = bytes.subarray(start, hit).indexOf(ANY_ORIGIN); // the first one is the member; others are in metadata
     return at !== -1 && isWanted(start + at + ANY_ORIGIN.length);
   }
 
-  /** @returns the lines collected since the last call, with a copy of their chunk: the next one takes its memory */
+  /**
+   * @returns the lines collected since the last call, with a copy of their chunk, whose memory the next chunk reuses
+   */
   matches(): readonly Line[] {
     const lines = this.#matches;
     let copy: Buffer | undefined;
@@ -489,14 +499,14 @@ export class LineFilter {
   }
 }
 
-/** Before the id of any source. */
+/** The bytes before the id of any source. */
 const ANY_SOURCE = traceOf({ source: { text: '', has: () => true } })!;
 const ANY_ORIGIN = Buffer.from('"origin":["');
 const ID_BYTES = 36;
 const NO_ENDING = Buffer.alloc(0);
-/** Fewer bytes than this are read into little memory: the journal is followed event by event. */
+/** A read of fewer bytes than this uses little memory, for a journal that is followed event by event. */
 const FEW_BYTES = 16 * 1024;
-/** What is read of the end of a file at first, and how much more at each further step. */
+/** How much of the end of a file is read first, and how much more at each further step. */
 const BLOCK_BYTES = 64 * 1024;
 const BLOCK_FACTOR = 8;
 const BLOCK_BYTES_MAX = 4 * 1024 * 1024;

@@ -8,8 +8,8 @@ import { textFinder } from './text-finder.ts';
 
 /**
  * Called with a line that contains the bytes.
- * @param byte where the line begins in its file
- * @param seed the crc in the line before it, not verified; undefined if that is no line
+ * @param byte where the line starts in its file
+ * @param seed the crc in the line before it, not verified; undefined if these bytes are not a line
  */
 export type OnHit = (bytes: Buffer, start: number, end: number, byte: number, seed: number | undefined) => void;
 
@@ -17,29 +17,34 @@ export type OnHit = (bytes: Buffer, start: number, end: number, byte: number, se
 export interface Sought {
   /** Bytes that a line contains. */
   readonly trace: Buffer | undefined;
-  /** Without a trace: a text that a line contains; if undefined, each line is a hit. */
+  /** Used without a trace: a text that a line contains. If undefined, each line is a hit. */
   readonly contains?: TextFilter | undefined;
-  /** Whether a line with the trace or the text at `hit` can be one that is looked for. */
+  /** Whether a line with the trace or the text at `hit` can match. */
   mayMatch(bytes: Buffer, hit: number): boolean;
 }
 
-/** Where a search begins in a file. */
+/** Where a search starts in a file. */
 export interface SearchStart {
   readonly byte: number;
-  /** The crc before the line that begins there; undefined if it may be inside of a line. The search then begins after that line. */
+  /**
+   * The crc before the line that starts there; undefined if the position might be within a line. The search then starts after that
+   * line.
+   */
   readonly seed: number | undefined;
 }
 
-/** The search in a part of a file: pass all of its chunks to `push`. */
+/** The search in a part of a file. All chunks of the part are passed to `push`. */
 export class LineSearch extends LinesCutter {
   readonly #sought: Sought;
   readonly #onHit: OnHit;
   #isInside: boolean;
   #seed: number | undefined;
-  /** Where the first whole line begins, and the seq in it; undefined if it is not of the form of a line, or there is none. */
+  /**
+   * Where the first complete line starts, and its seq; undefined if it does not have the form of a line, or there is none.
+   */
   firstByte: number | undefined;
   firstSeq: number | undefined;
-  /** Where the last whole line ends, after its newline, and what is in it; undefined as above. */
+  /** Where the last complete line ends, after its newline, and its content; undefined in the same cases. */
   endByte: number;
   last: LineForm | undefined;
 
@@ -77,7 +82,7 @@ export class LineSearch extends LinesCutter {
     this.endByte = position + to;
   }
 
-  /** @returns where the first line begins after one whose crc can be read; `to` if there is none */
+  /** @returns where the first line starts that follows a line with a readable crc; `to` if there is none */
   #enter(bytes: Buffer, from: number, to: number): number {
     let start = from;
     while (this.#isInside && start < to) {

@@ -2,7 +2,7 @@
 
 import { type Line, sizeOf } from './reading.ts';
 
-/** Keeps at most `count` lines. With more than `bytesMax` bytes all are dropped: then they have to be read once more. */
+/** Keeps at most `count` lines. If they have more than `bytesMax` bytes, all are dropped and have to be read again. */
 export class NewestLines {
   readonly #count: number;
   readonly #bytesMax: number;
@@ -25,7 +25,7 @@ export class NewestLines {
     if (this.#block.length > 2 * this.#count) this.#block = this.#block.slice(-this.#count);
   }
 
-  /** Ends a block: the next one is before it in the journal. */
+  /** Ends a block. The next block precedes it in the journal. */
   endBlock(): void {
     this.lines = [...this.#block, ...this.lines].slice(-this.#count);
     this.#block = [];
@@ -39,7 +39,7 @@ export class NewestLines {
   }
 }
 
-/** Drops all of the lines if they have more bytes. */
+/** Drops all lines if they have more than `bytesMax` bytes. */
 export function dropLarge(lines: readonly Line[], bytesMax: number): void {
   if (sizeOf(lines) > bytesMax) for (const line of lines) line.drop();
 }

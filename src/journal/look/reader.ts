@@ -1,7 +1,7 @@
 /**
- * Reads a journal file by file, checks each line and yields the lines that match a filter. It takes no lock: a service may write,
- * begin files, rewrite its last file at a start and remove old files meanwhile. Damage is reported, and reading continues at
- * the next line whose crc continues the chain.
+ * Reads a journal file by file, checks each line, and yields the lines that match a filter. It needs no lock: at the same time a
+ * service can write, create files, rewrite its last file at a start, and remove old files. Damage is reported, and reading
+ * continues at the next line whose crc continues the chain.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -32,9 +32,9 @@ export function readJournal(
 
 /**
  * Reads a journal from its end, each part once.
- * @param bytesMax of their bytes that are kept
- * @returns the newest `count` lines that match, in order, or all if they are fewer; dropped if they have more bytes
- * @throws as `readJournal`
+ * @param bytesMax the most bytes of these lines that are kept
+ * @returns the newest `count` lines that match, in order, or all if there are fewer; dropped if they have more bytes
+ * @throws the errors of `readJournal`
  */
 export async function readNewest(
   disk: ReadableDisk,
@@ -58,11 +58,11 @@ class JournalReader {
   /** The files of `#contents` that come next, and the file that is being read. */
   #listed: SegmentName[] = [];
   #file: FileReader | undefined;
-  /** The first seq of the last file that was begun or skipped; 0 before the first file. */
+  /** The first seq of the last file that was opened or skipped; 0 before the first file. */
   #begunSeq = 0;
-  /** Whether the end of `#file` was read once more, without a later file. */
+  /** Whether the end of `#file` was read again when no later file existed. */
   #isReadTwice = false;
-  /** Whether a file was examined: before that the expected seq is unknown. */
+  /** Whether a file was examined. Before that the expected seq is unknown. */
   #begun = false;
   /** The expected seq of the next line; undefined if unknown. */
   #due: number | undefined;
@@ -80,12 +80,12 @@ class JournalReader {
       // Evaluated before the read, so that all lines recorded before the abort are yielded.
       const isLastLook = !this.#following;
       try {
-        const isClosed = this.#listed.length > 0; // the next file is begun only after all of this one is durable
+        const isClosed = this.#listed.length > 0; // the next file is created only after all of this one is durable
         if (this.#file !== undefined) yield* this.#file.read(isClosed);
         const next = isClosed ? this.#endFile() : await this.#look(isLastLook);
         if (next === 'end') return;
         if (next === 'wait') await this.#more();
-        // Who follows the journal may wait long for the next line after a gap.
+        // A follower might wait long for the next line after a gap.
         if (next === 'begin' && (await this.#begin())) yield [];
       } catch (error) {
         if (this.#file === undefined) throw error;
@@ -95,19 +95,20 @@ class JournalReader {
     }
   }
 
-  /** Ends the file that is read, since another one follows. @returns what comes next */
+  /** Ends the file that is being read, since another one follows. @returns what to do next */
   #endFile(): 'begin' | 'end' {
     if (this.#file !== undefined) this.#due = this.#file.end(true);
     this.#file = undefined;
     return this.#listed[0]!.firstSeq > (this.#bounds.untilSeq ?? Number.POSITIVE_INFINITY) ? 'end' : 'begin';
   }
 
-  /** Looks for files after the one that is read. @returns what comes next */
+  /** Looks for files after the one that is being read. @returns what to do next */
   async #look(isLastLook: boolean): Promise<'read' | 'wait' | 'end'> {
-    // The next file has no line that was durable when the writer was asked: an event is no reason to list the folder.
+    // The next file has no line that was durable when the writer was asked, so an event alone does not require a new
+    // listing.
     if (!isLastLook && this.#file?.hasAllDurable === true) return 'wait';
     await this.#list();
-    if (this.#listed.length > 0) return 'read'; // what was appended before the next file was begun
+    if (this.#listed.length > 0) return 'read'; // reads the lines that were appended before the next file was created
     if (!isLastLook) return 'wait';
     return (await this.#isRead()) ? 'end' : 'read';
   }
@@ -127,7 +128,7 @@ class JournalReader {
           this.#due = file.end(next !== undefined);
         }
       } catch (error) {
-        return unlessAbsent(undefined)(error as NodeJS.ErrnoException); // retention removed it, and what is before it
+        return unlessAbsent(undefined)(error as NodeJS.ErrnoException); // retention removed it and the files before it
       }
       this.#begun = true;
       if (next !== undefined) this.#join(next);
@@ -154,7 +155,7 @@ class JournalReader {
     if (follow !== undefined) await progress.more(follow);
   }
 
-  /** Lists the folder, and in it the files that come next. */
+  /** Lists the folder and selects the files that come next. */
   async #list(): Promise<void> {
     const absent = (error: Error) => {
       if (this.#reading.follow === undefined) throw error;
@@ -164,12 +165,12 @@ class JournalReader {
     this.#listed = this.#contents.segments.filter(({ firstSeq }) => firstSeq > this.#begunSeq);
   }
 
-  /** Ends the reading, or waits for the end of the last file. @returns whether all is read */
+  /** Ends the reading, or waits at the end of the last file. @returns whether everything was read */
   async #isRead(): Promise<boolean> {
     const { follow, limits } = this.#reading;
     if (follow === undefined && this.#file?.isIncomplete === true && !this.#isReadTwice) {
       this.#isReadTwice = true;
-      await sleep(limits.followMs); // a service may be in the middle of a write
+      await sleep(limits.followMs); // a service might be in the middle of a write
       return false;
     }
     if (this.#file !== undefined) this.#file.end(false);
@@ -177,7 +178,7 @@ class JournalReader {
     return true;
   }
 
-  /** Opens the next file, unless the filter skips it. @returns whether events before it are gone */
+  /** Opens the next file, unless the filter skips it. @returns whether events before it are missing */
   async #begin(): Promise<boolean> {
     const segment = this.#listed.shift()!;
     this.#begunSeq = segment.firstSeq;
@@ -186,13 +187,13 @@ class JournalReader {
     const isGap = this.#join(segment);
     this.#isReadTwice = false;
     this.#file = new FileReader(this.#disk, segment, this.#lineFilter, this.#reading, this.#onRemark);
-    // A file that has a next one is not appended to any more.
+    // No more lines are appended to a file that has a successor.
     if (next !== undefined && (await this.#isOutOfTime(segment))) this.#file = undefined;
     else if (this.#reading.seek === true) await this.#file.seek();
     return isGap;
   }
 
-  /** Checks that the file begins with the expected seq, and reports a gap. @returns whether there is one */
+  /** Checks that the file starts with the expected seq, and reports a gap. @returns whether there is a gap */
   #join(segment: SegmentName): boolean {
     if (!this.#begun) this.#due = Math.min(this.#lineFilter.passedSeq + 1, segment.firstSeq);
     this.#begun = true;
@@ -211,7 +212,10 @@ class JournalReader {
     return true;
   }
 
-  /** Skips a file whose first and last line are both before the filter's times, or both after them. @returns whether it did */
+  /**
+   * Skips a file if the times of its first and its last line are both before, or both after, the times of the filter. @returns
+   * whether it was skipped
+   */
   async #isOutOfTime(segment: SegmentName): Promise<boolean> {
     const { since = '', until } = this.#bounds;
     if (since === '' && until === undefined) return false;
@@ -230,7 +234,9 @@ class JournalReader {
     return readTime(await readBytes(this.#disk, name, 0, TIME_HEAD_BYTES));
   }
 
-  /** Leaves a file that has vanished: the folder may have files after it, the same one again, or another journal later. */
+  /**
+   * Leaves a file that has vanished. Later the folder might have files after it, the same file again, or another journal.
+   */
   async #leave({ name, firstSeq }: SegmentName): Promise<void> {
     this.#file = undefined;
     this.#begun = false;

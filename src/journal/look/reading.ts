@@ -1,4 +1,4 @@
-/** What is asked of a reader of a journal, and what it yields: lines, and remarks about the journal. */
+/** The request to a reader of a journal, and its results: lines, and remarks about the journal. */
 
 import type { Limits } from '../../config/limits.ts';
 import type { Recorded } from '../../event/event.ts';
@@ -7,7 +7,7 @@ import { membersOf, metadataOf, readRecorded, timeOf, typeOf } from '../line/mem
 import type { Progress } from '../progress.ts';
 import type { Gone, GoneRange } from '../segments.ts';
 
-/** What is read of a journal. */
+/** A request to read a journal. */
 export interface Reading {
   /** Which lines are yielded; all by default. Files outside of its bounds are not read. */
   readonly filter?: Filter;
@@ -17,49 +17,51 @@ export interface Reading {
    */
   readonly seek?: boolean;
   /**
-   * Whether only what is yielded is verified: lines are found by bytes that each match contains, if the filter has such a member. A
-   * file with a doubtful line is read as without it.
+   * Whether only the yielded lines are verified. Lines are then found by bytes that each match contains, if the filter has such a
+   * member. A file with a doubtful line is read line by line instead.
    */
   readonly isSearch?: boolean;
-  /** If set, waits for later lines until it is aborted, and then reads a last time. The folder need not exist yet. */
+  /**
+   * If set, waits for later lines until it is aborted, and then reads a last time. The folder can be missing at first.
+   */
   readonly follow?: AbortSignal | undefined;
   readonly progress: Progress;
   readonly limits: Limits;
 }
 
-/** A message about the journal besides its lines. */
+/** A message about the journal that accompanies its lines. */
 export interface Remark {
-  /** `damage` is what no crash explains: a service would refuse to start. A `note` is no damage. */
+  /** `damage` is a problem that no crash explains: a service would refuse to start. A `note` is not damage. */
   readonly kind: 'damage' | 'note';
   readonly text: string;
-  /** The lines that are not yielded because of it; the next line is after them. Undefined if that is not known. */
+  /** The lines that are missing because of it; the next line comes after them. Undefined if unknown. */
   readonly gone?: GoneLines | undefined;
 }
 
-/** Lines that a reader does not yield, and why the first of them is gone. */
+/** Lines that a reader cannot yield, and why the first of them is missing. */
 export interface GoneLines extends GoneRange {
   readonly why: Gone;
 }
 
-/** A verified line. It keeps the whole chunk alive that it was read from. */
+/** A verified line. It keeps the whole chunk in memory from which it was read. */
 export class Line implements Searched {
-  /** The chunk that it was read from; empty after `drop`. */
+  /** The chunk from which it was read; empty after `drop`. */
   bytes: Buffer;
   /** Index of its first byte in `bytes`. */
   readonly start: number;
-  /** Index after its last byte: its newline is not included. */
+  /** Index after its last byte, without its newline. */
   readonly end: number;
   readonly seq: number;
-  /** Its file, and where it begins there; empty and -1 if it was not read from a file of a journal. */
+  /** Its file, and where it starts there; empty and -1 if it was not read from a file of a journal. */
   readonly file: string;
   readonly byte: number;
-  /** The name of the deployment, for a reader of several journals. */
+  /** The name of the deployment, set by a reader of several journals. */
   deployment = '';
   #event: Recorded | undefined;
   #time: string | undefined;
   #type: string | undefined;
 
-  /** @param end of the line: the index of its newline */
+  /** @param end the index of the line's newline */
   constructor(bytes: Buffer, start: number, end: number, seq: number, file = '', byte = -1) {
     this.bytes = bytes;
     this.start = start;
@@ -81,7 +83,10 @@ export class Line implements Searched {
     return this.#type;
   }
 
-  /** Frees the memory of the line, for a reader that sends it from its file. Only its seq, time and type are known then. */
+  /**
+   * Frees the memory of the line, for a reader that sends the line from its file. Afterwards only its seq, time and type
+   * are known.
+   */
   drop(): void {
     void this.time;
     void this.type;
@@ -93,7 +98,7 @@ export class Line implements Searched {
     return this.bytes === NO_BYTES;
   }
 
-  /** Its event without the metadata. Parsed at the first use. */
+  /** Its event without the metadata. Parsed when it is first used. */
   get event(): Recorded {
     this.#event ??= readRecorded(this.bytes, this.start, this.end);
     return this.#event;
@@ -130,7 +135,7 @@ export function bytesOf(lines: readonly Line[]): Buffer {
   return Buffer.concat(pieces);
 }
 
-/** @returns the lines up to the first one that ends them, without it */
+/** @returns the lines before the first one for which `isEnd` returns true */
 export function linesBefore(lines: readonly Line[], isEnd: (line: Line, index: number) => boolean): readonly Line[] {
   const end = lines.findIndex(isEnd);
   return end === -1 ? lines : lines.slice(0, end);

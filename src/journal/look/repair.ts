@@ -1,7 +1,7 @@
 /**
- * Repairs a damaged journal so that a service can start on it. Every good line stays, with its seq, id and time. After lost
- * lines the journal continues in a new file, and an empty marker file is named after their seqs. Each damaged file is kept,
- * whole, in a subfolder. A repair may be interrupted at any step: running it again loses nothing.
+ * Repairs a damaged journal so that a service can start on it. Every good line is kept, with its seq, id and time. After
+ * lost lines the journal continues in a new file, and an empty marker file is named after their seqs. Each damaged file is
+ * kept unchanged in a subfolder. If a repair is interrupted at any step, running it again loses nothing.
  */
 
 import type { Limits } from '../../config/limits.ts';
@@ -15,7 +15,7 @@ import { type OnWalkedLine, walkSegment } from '../open/walk.ts';
 import { afterGone, type GoneRange, goneName, type SegmentName, segmentName } from '../segments.ts';
 import type { Verdict, VerifiedSegment } from './verify.ts';
 
-/** What a repair does. Without files, runs and lost events it does nothing. */
+/** What a repair does. A plan without files, runs and lost events does nothing. */
 export interface Plan {
   /** The damaged files, which are moved out of the journal. */
   readonly files: readonly DamagedFile[];
@@ -23,13 +23,16 @@ export interface Plan {
   readonly runs: readonly SeqRun[];
   /** Whether the marker of the last clean stop is removed: it describes the journal before the repair. */
   readonly forgetsStop: boolean;
-  /** Events that are not in the journal any more and that no earlier repair accounts for. */
+  /** Missing events that no earlier repair accounts for. */
   readonly lost: readonly GoneRange[];
-  /** Files under another name that may have events of the journal: the repair would call these lost, so it is not carried out. */
+  /**
+   * Files under another name that might contain events of the journal. The repair would report these events as lost, so it is not
+   * carried out.
+   */
   readonly renamed: readonly SegmentName[];
 }
 
-/** One file that a repair moves out of the journal, and what it keeps of it. Bytes count from 0. */
+/** One file that a repair moves out of the journal, and which of its lines are kept. Bytes count from 0. */
 export interface DamagedFile {
   readonly name: string;
   /** The first finding in it. */
@@ -37,7 +40,7 @@ export interface DamagedFile {
   readonly bytes: number;
   /** Number of good lines that stay in the journal. */
   readonly kept: number;
-  /** The byte ranges that are not kept: the first of them, how many there are, and their total bytes. */
+  /** The byte ranges that are not kept: the first ranges, the number of ranges, and their total bytes. */
   readonly removed: readonly { readonly byte: number; readonly bytes: number }[];
   readonly removedRanges: number;
   readonly removedBytes: number;
@@ -67,7 +70,7 @@ const UNFINISHED = '.repair';
 /**
  * Reads the damaged files and decides what to do. Changes nothing. Memory depends only on the number of damaged ranges, not on
  * the size of the files.
- * @param verdict of the journal, whose folder must have been locked before `verify` read it
+ * @param verdict the verdict about the journal; its folder must have been locked before `verify` read it
  * @returns a plan, which is empty if a start would succeed
  * @throws Error for a file with too many damaged ranges, or the error of a system call
  */
@@ -103,7 +106,7 @@ export async function planRepair(
   ].sort((a, b) => a.first - b.first || a.next - b.next);
   const end = endOf(pieces, known, lastStop?.end?.chain.seq ?? 0, badAfter);
   for (const segment of whole.filter(({ firstSeq, scan }) => scan.lines === 0 && firstSeq < end.next)) {
-    // The last file gets a successor, so it is checked as an earlier one.
+    // The last file gets a successor, so it is checked like an earlier file.
     const [finding] = findingsIn(segment, segment.scan, 'earlier', limits) as [Finding];
     files.push({ name: segment.name, finding, bytes: segment.bytes, ...accountFor([], segment.bytes, 0) });
   }
@@ -145,7 +148,7 @@ export async function carryOut(
   }
   for (const run of runs) await writeFile(disk, segmentName(run.firstSeq) + UNFINISHED, encodeRun(disk, run, limits));
   for (const range of lost) await (await disk.create(goneName(range, 'lost'))).close();
-  // From the last file to the first: lines that move to a later file are durable there before their old file is replaced.
+  // From the last file to the first: a line that moves to a later file is durable there before its old file is replaced.
   for (const { firstSeq } of runs.toReversed()) {
     await disk.rename(segmentName(firstSeq) + UNFINISHED, segmentName(firstSeq));
     await disk.syncFolder();
@@ -153,10 +156,10 @@ export async function carryOut(
   const replaced = new Set(runs.map(({ firstSeq }) => segmentName(firstSeq)));
   for (const { name } of files) if (!replaced.has(name)) await disk.remove(name);
   await disk.syncFolder();
-  if (forgetsStop) await removeCleanStop(disk); // last: until then a repair that is run again knows the end of the journal
+  if (forgetsStop) await removeCleanStop(disk); // last, since a repair that is run again needs the end of the journal
 }
 
-/** Kinds of findings about files whose lines are all valid: other lines are missing. */
+/** Kinds of findings about files whose lines are all valid, because other lines are missing. */
 const WITHOUT_BAD_LINES: ReadonlySet<FindingKind> = new Set(['missing file', 'other end than at the stop']);
 
 /** Consecutive seqs that the journal will hold. */
@@ -169,7 +172,7 @@ interface SeqPiece {
 interface End {
   /** The seq of the next event. */
   readonly next: number;
-  /** Whether a new file begins there. */
+  /** Whether a new file starts there. */
   readonly inNewFile: boolean;
   /** Lost events between the last line that the journal still has and `next`. */
   readonly lost: GoneRange | undefined;
@@ -177,8 +180,8 @@ interface End {
 
 /**
  * Finds where the journal continues, so that no new event gets the seq of an earlier line.
- * @param pieces what the journal will contain, in order
- * @param stopSeq the next seq at the last clean stop, 0 if unknown
+ * @param pieces the future content of the journal, in order
+ * @param stopSeq the next seq at the last clean stop; 0 if unknown
  * @param badAfter number of bad lines after the last valid one, which counts only if the valid lines end after `stopSeq`
  */
 function endOf(pieces: readonly SeqPiece[], known: readonly GoneRange[], stopSeq: number, badAfter: number): End {
@@ -214,7 +217,7 @@ type Seqs = Pick<Stretch, 'firstSeq' | 'lastSeq'>;
 /**
  * Finds the good lines of a damaged file.
  * @param elsewhere the events that the journal has in other files, in any order: their lines are left out
- * @returns the number of bad lines after the last good one as well
+ * @returns the stretches, and the number of bad lines after the last good one
  * @throws Error for too many stretches, or the error of a system call
  */
 async function findStretches(
@@ -225,7 +228,7 @@ async function findStretches(
 ): Promise<{ stretches: readonly Stretch[]; badAfter: number }> {
   const others = elsewhere.toSorted((a, b) => a.firstSeq - b.firstSeq);
   let at = 0;
-  /** @param seq larger than that of the last call */
+  /** @param seq must be larger than in the last call */
   const isElsewhere = (seq: number) => {
     while (at < others.length && others[at]!.lastSeq < seq) at += 1;
     return at < others.length && others[at]!.firstSeq <= seq;
@@ -265,7 +268,10 @@ function runsOf(stretches: readonly Stretch[]): SeqRun[] {
   return runs;
 }
 
-/** Counts what is kept and what is removed of a file. @param kept the stretches of the file that stay, in its order */
+/**
+ * Counts the kept and the removed bytes of a file. @param kept the stretches of the file that are kept, in the order of
+ * the file
+ */
 function accountFor(kept: readonly Stretch[], bytes: number, listMax: number) {
   const removed: { byte: number; bytes: number }[] = [];
   const sums = { kept: 0, removedRanges: 0, removedBytes: 0 };
@@ -285,7 +291,7 @@ function accountFor(kept: readonly Stretch[], bytes: number, listMax: number) {
   return { ...sums, removed };
 }
 
-/** Encodes the lines of a run, each with a crc that is seeded with that of its new previous line. */
+/** Encodes the lines of a run. The crc of each line is seeded with the crc of its new previous line. */
 async function* encodeRun(disk: Disk, { stretches }: SeqRun, { lineBytesMax }: Limits): AsyncGenerator<Buffer> {
   let crc = 0;
   const rewrite = (bytes: Buffer, start: number, end: number) => {

@@ -13,9 +13,9 @@ export interface LineEnd {
 }
 
 /**
- * Finds the line with a seq by bisection of byte offsets. It verifies nothing but the form of that line: the crc of the next line
- * shows whether it is the right one.
- * @param endBytes up to which the file is searched: its size
+ * Finds the line with a seq by bisection of byte offsets. It verifies only the form of that line; the crc of the next line shows
+ * whether it is the right one.
+ * @param endBytes the size of the file, where the search ends
  * @returns where the line ends; undefined if there is no such line, or the lines are not in order
  * @throws the error of a system call
  */
@@ -26,7 +26,7 @@ export async function seekLine(
   seq: number,
   { lineBytesMax }: Limits,
 ): Promise<LineEnd | undefined> {
-  let low = 0; // a line with a smaller seq, or this one, begins here
+  let low = 0; // a line with a smaller or the same seq starts here
   for (let high = endBytes; high - low > NEAR_BYTES; ) {
     const middle = Math.floor((low + high) / 2);
     const { firstByte, firstSeq } = await probe(disk, name, middle, high, lineBytesMax);
@@ -51,7 +51,10 @@ export async function seekLine(
   return found;
 }
 
-/** Reads from a place until a line begins: at first little. @returns a search that has the first line, if there is one before `end` */
+/**
+ * Reads from a position until a line starts, at first only few bytes. @returns a search with the first line, if one starts before
+ * `end`
+ */
 async function probe(
   disk: ReadableDisk,
   name: string,
@@ -70,6 +73,6 @@ async function probe(
 }
 
 const EACH_LINE = { trace: undefined, mayMatch: () => true };
-/** How near the bisection comes before lines are read one after the other, and what it reads at each step. */
+/** The range at which the bisection ends and lines are read one after the other, and the size of each read. */
 const NEAR_BYTES = 64 * 1024;
 const PROBE_BYTES = 4 * 1024;

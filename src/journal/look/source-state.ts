@@ -1,4 +1,4 @@
-/** What is known of the journals whose events are forwarded here: the sources of a hub. */
+/** The state of the journals whose events are forwarded to this service: the sources of a hub. */
 
 import { integerFrom, objectSchema, orNull, type Schema, TEXT, TIME } from '../../event/schema.ts';
 
@@ -6,29 +6,32 @@ import { integerFrom, objectSchema, orNull, type Schema, TEXT, TIME } from '../.
 export interface SourceState {
   /** The id of its journal. */
   readonly id: string;
-  /** What it calls itself; null if it has not said it. */
+  /** The name that it gave itself; null if it has not sent one. */
   readonly name: string | null;
   /** In hosted mode, the name of its token. */
   readonly token_name: string | null;
   /** Null in local mode. */
   readonly deployment: string | null;
-  /** Its last event that is here, as a seq of its own journal. */
+  /** Its last event on this hub, as a seq of its own journal. */
   readonly last_seq: number;
   /** When it recorded that event, by its own clock. */
   readonly last_event: string | null;
-  /** When its last request came, by the clock of the hub; null if that is not known any more. */
+  /** When its last request arrived, by the clock of the hub; null if that is no longer known. */
   readonly last_seen: string | null;
-  /** The journal that brought its last event; null if it sent that itself. */
+  /** The journal that delivered its last event; null if the source sent the event itself. */
   readonly through: string | null;
-  /** `stopped` if it said that it cannot send; null if it can. Later versions may say other words. */
+  /** `stopped` if it reported that it cannot send; null if it can. Later versions might report other states. */
   readonly state: string | null;
-  /** Why: `fork`. */
+  /** Why it is stopped: `fork`. */
   readonly reason: string | null;
-  /** Events that it said are lost. */
+  /** Number of events that it reported as lost. */
   readonly lost_events: number;
-  /** Events before its last one here that are not here, though another journal might still bring them; null if another one sent it. */
+  /**
+   * Number of events before its last one that the hub does not have, although another journal might still deliver them; null if
+   * another journal sent its last event.
+   */
   readonly missing_events: number | null;
-  /** Events that it had at its last request and that are not here; null if it has not said it. */
+  /** Number of events that it had at its last request and that the hub does not have; null if unknown. */
   readonly lag_events: number | null;
 }
 
@@ -52,14 +55,14 @@ export function sourceSchema(): Schema {
   return objectSchema(members);
 }
 
-/** Which sources are wanted. */
+/** Which sources a reader wants. */
 export interface SourceQuery {
-  /** Only those without a request for so long. */
+  /** Only sources without a request for this time. */
   readonly silentMs?: number | undefined;
-  /** Only those that said they are stopped. */
+  /** Only sources that reported that they are stopped. */
   readonly isStopped?: boolean | undefined;
-  /** Of these, only those that come after this one in the order of the reply. */
+  /** Only sources that come after this one in the order of the reply. */
   readonly after?: { readonly id: string; readonly seenMs: number } | undefined;
-  /** At most so many. */
+  /** The most sources in the reply. */
   readonly limit?: number | undefined;
 }

@@ -1,13 +1,16 @@
-/** Finds a text in the lines of a chunk with one regular expression: a line without it costs no step of its own. */
+/**
+ * Finds a text in the lines of a chunk with one regular expression, so that lines without the text cost no step of
+ * their own.
+ */
 
 import { LINE_FEED } from '../../event/json-bytes.ts';
 import type { TextFilter } from '../../event/text-filter.ts';
 import { newlineAfter } from '../line/lines.ts';
 
 /**
- * @param to as for `OnLines`
- * @returns a function that finds the next match at an index or later, also outside of the members of a line; -1 without any. It is
- *   called with the beginning of a line or with an index after its last match
+ * @param to see `OnLines`
+ * @returns a function that returns the first match at an index or later, which can also be outside of the members of a line; -1 if
+ *   there is none. It is called with the start of a line or with an index after its last match
  */
 export function textFinder(text: TextFilter, bytes: Buffer, to: number): (at: number) => number {
   let part = '';
@@ -27,7 +30,7 @@ export function textFinder(text: TextFilter, bytes: Buffer, to: number): (at: nu
   };
 }
 
-/** @returns the end of as many whole lines as fit into a part, or of one line */
+/** @returns the end of as many complete lines as fit into a part, or of a single line */
 function partEnd(bytes: Buffer, from: number, to: number): number {
   if (to - from <= PART_BYTES) return to;
   const end = bytes.lastIndexOf(LINE_FEED, from + PART_BYTES - 1) + 1;

@@ -1,4 +1,4 @@
-/** Reads the whole journal and reports its content and all damage. Changes nothing, and may run while a service writes. */
+/** Reads the whole journal and reports its content and all damage. Changes nothing, and can run while a service writes. */
 
 import { isDeepStrictEqual } from 'node:util';
 import type { Limits } from '../../config/limits.ts';
@@ -16,18 +16,20 @@ import { afterGone, type Contents, contentsOf, type GoneRange, type SegmentName 
 export interface Verdict extends Contents {
   readonly segments: readonly VerifiedSegment[];
   readonly lastStop: LastStop;
-  /** All findings, in order; only the first of each file. Findings with the decision `truncate` do not make a journal damaged. */
+  /**
+   * All findings, in order, but only the first in each file. Findings with the decision `truncate` do not make a journal damaged.
+   */
   readonly findings: readonly Finding[];
   /** Size of all journal files, valid or not. */
   readonly bytes: number;
-  /** Lines before the first bad one of their file. */
+  /** Number of lines before the first bad one of their file. */
   readonly events: number;
-  /** Number of all valid lines, also after a bad one of their file, and number of all bad lines. */
+  /** Number of all valid lines, including those after a bad line of their file, and number of all bad lines. */
   readonly goodLines: number;
   readonly badLines: number;
   /** Number of valid lines before the first bad one of their file whose event was erased. */
   readonly erasedLines: number;
-  /** Ranges of bad lines: the first of them, and how many there are. */
+  /** Ranges of bad lines: the first ranges, and the number of ranges. */
   readonly badRanges: readonly BadRange[];
   readonly badRangesCount: number;
   /** Undefined if there is no valid line. */
@@ -35,29 +37,29 @@ export interface Verdict extends Contents {
   readonly last: DatedSeq | undefined;
 }
 
-/** One file that was read whole. */
+/** A file that was read completely. */
 export interface VerifiedSegment extends SegmentName {
   /** Size of the file, valid or not. */
   readonly bytes: number;
   readonly scan: Scan;
-  /** The time of its first line, as text of the line. */
+  /** The time of its first line, as the line has it in text. */
   readonly firstTime: string | undefined;
-  /** Number of lines of `scan` whose event was erased. */
+  /** Number of lines in `scan` whose event was erased. */
   readonly erased: number;
 }
 
-/** One event, and the time at which it was recorded, as text of its line. */
+/** An event's seq, and the time at which it was recorded, as text from its line. */
 export interface DatedSeq {
   readonly seq: number;
   readonly time: string | undefined;
 }
 
-/** @param read bytes that were read so far, of `total`; the total may grow while a service writes */
+/** @param read number of bytes read so far, of `total`; the total can grow while a service writes */
 export type OnProgress = (read: number, total: number) => void;
 
 /**
- * Reads each file once, and a damaged one again from its first bad line on. The retention of a running service may remove files
- * meanwhile: these are not counted.
+ * Reads each file once, and a damaged file again from its first bad line on. Files that the retention of a running service
+ * removes during the run are not counted.
  * @throws the error of a system call
  */
 export async function verify(disk: Disk, limits: Limits, onProgress: OnProgress = () => {}): Promise<Verdict> {
@@ -71,13 +73,14 @@ export async function verify(disk: Disk, limits: Limits, onProgress: OnProgress 
     const namesLeft = new Set(now.segments.map(({ name }) => name));
     const isRemoved = ({ firstSeq }: SegmentName) => afterGone(firstSeq, now.removed) > firstSeq;
     const isLeft = (segment: SegmentName) => !isRemoved(segment) || namesLeft.has(segment.name);
-    // The newest file that was read always counts, so that a verdict is about at least one file.
+    // The newest file that was read always counts, so that a verdict covers at least one file.
     const left = read.filter((segment, index) => isLeft(segment) || index === read.length - 1);
     const unexplained = vanished.find((segment) => !isRemoved(segment));
     const joined = findingsBetween(left, now, lastStop, limits);
-    // A service that started or stopped meanwhile wrote to the last file, so its position is unknown and it is read again.
+    // A service that started or stopped in the meantime wrote to the last file, so its position is unknown and it is read
+    // again.
     const isRead = (left.length > 0 || now.segments.length === 0) && isDeepStrictEqual(lastStop, lastStopNow);
-    // A listing is no snapshot: it may miss the marker of retention, and the next one has it.
+    // A listing is not a snapshot: it might miss the marker of retention, which the next listing includes.
     const isStable = unexplained === undefined && isRead && joined.every(({ kind }) => kind !== 'missing file');
     if (isStable || look === limits.verifyListingsMax) {
       if (unexplained !== undefined) throw unexplained.error;
@@ -183,7 +186,10 @@ async function verdictOf(
   return { ...contents, segments, lost, lastStop, findings, bytes, events, erasedLines, ...account, first, last };
 }
 
-/** @returns the parts of a range that was called lost in which no file has events: a file may be back since then */
+/**
+ * @returns the parts of a range that was reported as lost in which no file has events: a file can have been restored
+ * since then
+ */
 function withoutHeld({ first, last }: GoneRange, segments: readonly VerifiedSegment[]): GoneRange[] {
   const parts: GoneRange[] = [];
   let next = first;

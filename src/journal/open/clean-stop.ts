@@ -1,6 +1,6 @@
 /**
  * The marker of a clean stop: everything in the folder was synced, and the marker records the end of the journal. A start and
- * `verify` compare the journal with it: only this shows that the last file was truncated at a line end, or deleted.
+ * `verify` compare the journal with it: nothing else shows that the last file was truncated at a line end, or deleted.
  *
  * An empty marker is a clean stop with an unknown end of the journal: version 0.1.0 wrote empty markers, a full disk has no block
  * for the content, and a power cut can occur between the directory entry and the content. It is still correct, since all lines
@@ -20,7 +20,7 @@ export interface StopEnd {
   /** The last file and its length. */
   readonly file: string;
   readonly bytes: number;
-  /** The seq of the next line, and the crc of the last line of the file; 0 if it has no lines. */
+  /** The seq of the next line, and the crc of the last line of the file, or 0 if the file has no lines. */
   readonly chain: ChainPosition;
 }
 
@@ -35,7 +35,7 @@ export async function markCleanStop(disk: Disk, end: StopEnd): Promise<void> {
     await marker.write(Buffer.from(encode(end)), 0); // after a short write the marker is ignored
     await marker.sync();
   } catch (error) {
-    if (isFull(error as NodeJS.ErrnoException)) return; // an empty marker: the next start needs no space for a copy
+    if (isFull(error as NodeJS.ErrnoException)) return; // leaves an empty marker: the next start needs no space for a copy
     await disk.remove(CLEAN_STOP);
     throw error;
   } finally {
@@ -44,7 +44,7 @@ export async function markCleanStop(disk: Disk, end: StopEnd): Promise<void> {
 }
 
 /**
- * Removes the marker, durably: after the recovery of a start, since the journal is about to change.
+ * Removes the marker, durably. Called after the recovery of a start, since the journal is about to change.
  * @throws the error of a system call, such as ENOENT if there is no marker
  */
 export async function removeCleanStop(disk: Disk): Promise<void> {
@@ -52,13 +52,13 @@ export async function removeCleanStop(disk: Disk): Promise<void> {
   await disk.syncFolder();
 }
 
-/** The last clean stop, undefined if the last stop was not clean; `end` is undefined if the marker is empty. */
+/** The last clean stop; undefined if the last stop was not clean; `end` is undefined if the marker is empty. */
 export type LastStop = { readonly end: StopEnd | undefined } | undefined;
 
 /**
  * Reads the marker, if the folder has one.
- * @param names of all entries of the folder
- * @throws the error of a system call, unless the marker is gone by now
+ * @param names the names of all entries of the folder
+ * @throws the error of a system call, unless the marker was removed in the meantime
  */
 export async function readLastStop(disk: ReadableDisk, names: readonly string[]): Promise<LastStop> {
   if (!names.includes(CLEAN_STOP)) return undefined;
@@ -69,7 +69,7 @@ export async function readLastStop(disk: ReadableDisk, names: readonly string[])
   return end && { end };
 }
 
-/** More bytes than any valid marker has. */
+/** A valid marker is smaller than this. */
 const MARKER_BYTES_MAX = 512;
 const MARKER =
   /^\{"file":"(events-\d{20}\.jsonl)","bytes":(\d{1,16}),"next_seq":(\d{1,16}),"last_crc":"([0-9a-f]{8})","crc":"[0-9a-f]{8}"\}\n$/;

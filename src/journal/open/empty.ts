@@ -10,9 +10,10 @@ import { CLEAN_STOP } from './clean-stop.ts';
 const OWN_NAME = /^(?:(?:events|keys)-[0-9]{20}|(?:forward-(?:sources|seen)|erased)\.json|assets\.(?:state|forget))/;
 
 /**
- * Removes the files of a journal, durably; other files stay. No process may have the journal open. The marker of the clean stop is
- * removed first, then the files from the newest to the oldest: after an interruption the rest is still a valid journal.
- * @throws the error of a system call, after which the oldest files still exist
+ * Removes the files of a journal, durably; other files are kept. No process may have the journal open. The marker of the clean
+ * stop is removed first, then the files from the newest to the oldest, so that the rest is still a valid journal after an
+ * interruption.
+ * @throws the error of a system call; the oldest files still exist then
  */
 export async function emptyJournal(disk: Disk): Promise<void> {
   const names = await disk.list();

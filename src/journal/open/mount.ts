@@ -21,14 +21,17 @@ export async function findMount(folder: string, system: Platform = platform): Pr
   }
 }
 
-/** @param path real path of a folder on Windows: that of a network share begins with `\\\\`, whatever the letter of its drive */
+/**
+ * @param path the real path of a folder on Windows. The real path of a network share starts with `\\\\`, whatever the letter of
+ * its drive
+ */
 export function shareOf(path: string): Mount | undefined {
   return path.startsWith('\\\\') ? { type: 'smb', options: [] } : undefined;
 }
 
 /**
  * @param mountinfo the text of /proc/self/mountinfo: proc_pid_mountinfo(5)
- * @param path of a folder, absolute and without symbolic links: `/data`
+ * @param path the path of a folder, absolute and without symbolic links: `/data`
  * @returns the mount of the folder; undefined if the text has none
  */
 export function mountOf(mountinfo: string, path: string): Mount | undefined {
@@ -48,7 +51,7 @@ export function mountOf(mountinfo: string, path: string): Mount | undefined {
   return found;
 }
 
-/** @returns the broken guarantee, as a sentence for the operator; undefined if the file system breaks none */
+/** @returns the guarantee that the file system breaks, as a sentence for the operator; undefined if it breaks none */
 export function hazardOf({ type, options }: Mount): string | undefined {
   if (type === 'tmpfs' || type === 'ramfs') {
     return `the data folder is in memory (${type}): a restart of the machine loses every event; choose a folder on a disk with --data`;

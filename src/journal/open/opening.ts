@@ -17,7 +17,7 @@ export interface OpenParts {
   readonly retention: Retention;
   /** If true, the wait for space ends. */
   readonly isClosed: () => boolean;
-  /** The error of a failed sync of retention. */
+  /** Returns the error of a failed sync of retention. */
   readonly failedSync: () => Error | undefined;
   /** Called after each attempt that failed because the disk is full. */
   readonly onFull: (error: Error) => void;

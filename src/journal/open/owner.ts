@@ -1,6 +1,7 @@
 /**
  * Ownership of the entries of a folder. A file that root creates, by a repair or a manual start, is given to the owner of its
- * folder: otherwise the service, which runs as that user, could not open it. In a folder of root nothing changes.
+ * folder: otherwise the service, which runs as that user, could not open it. In a folder that belongs to root nothing
+ * changes.
  */
 
 import { chownSync, closeSync, constants, existsSync, fstatSync, lchownSync, openSync } from 'node:fs';
@@ -15,7 +16,7 @@ export interface Owner {
 }
 
 /**
- * @param owner of the folder
+ * @param owner the owner of the folder
  * @returns the owner to whom new entries of the folder must be given; undefined if no change is necessary, because this process is
  *   not root or the folder belongs to root
  */
@@ -50,7 +51,8 @@ export function giveSocketToOwner(folder: string, directory: number, name: strin
       lchownSync(join(folder, name), heir.uid, heir.gid);
       return;
     }
-    // Not by path: the folder's owner could replace the socket by a link to any file, and would become the owner of that file.
+    // Not changed by path: the folder's owner could replace the socket by a link to any file, and would become the owner of
+    // that file.
     const socket = openSync(join(entryPath(folder, directory), name), O_PATH | constants.O_NOFOLLOW);
     try {
       if (fstatSync(socket).isSocket()) chownSync(`/proc/self/fd/${socket}`, heir.uid, heir.gid);

@@ -48,7 +48,7 @@ interface DecisionRow extends Readonly<Record<SegmentPosition, RecoveryDecision>
 
 /**
  * The decision for each kind in each position, and why. The columns on the left show how `scan.ts` recognises the kind. After a
- * clean stop every line is synced, so a crash explains nothing.
+ * clean stop every line is synced, so no finding can be the result of a crash.
  */
 // biome-ignore format: a table, with one row a line
 export const decisions: Readonly<Record<FindingKind, DecisionRow>> = {
@@ -127,7 +127,7 @@ export interface Segment {
 }
 
 /**
- * Removes links under the names of files that are made again: the link, never what it names.
+ * Removes links that have the name of a file that is created again. Only the link is removed, never its target.
  * @throws LinkError for any other file of a journal that is a link
  */
 async function listWithoutLinks(disk: Disk, notices: Notices): Promise<string[]> {
@@ -161,7 +161,7 @@ export interface Recovered extends Segment {
  * empty folder it creates the first file.
  * @param checkHeld throws if the folder is no longer locked
  * @param onGoodLine called with each good line of the last file
- * @throws DamagedError, NoSpaceError, or the error of a system call; it can be called again after each
+ * @throws DamagedError, NoSpaceError, or the error of a system call; in each case it can be called again
  */
 export async function recover(
   disk: Disk,
@@ -203,8 +203,8 @@ export async function recover(
 }
 
 /**
- * @param scan of the last journal file
- * @returns the position of the last journal file: `afterCrash` without a marker, and with a stale marker. A marker is stale if the
+ * @param scan the scan of the last journal file
+ * @returns the position of the last journal file: `afterCrash` if there is no marker, or it is stale. A marker is stale if the
  *   journal has lines after the recorded end, as in a copy of the folder that was updated without deleting files
  */
 function positionOfLast(lastStop: LastStop, scan: Scan): 'afterCrash' | 'afterStop' {
@@ -226,7 +226,7 @@ export function findingsInLast(
   return after === undefined ? [...found, ...endFindings(segment, scan, lastStop)] : [...found, missingFile(after)];
 }
 
-/** @returns the difference between the end of the journal and the end at the clean stop; nothing if the last file has a flaw */
+/** @returns the difference between the end of the journal and the end at the clean stop; empty if the last file has a flaw */
 function endFindings({ name }: SegmentName, scan: Scan, lastStop: LastStop): Finding[] {
   const { lines, bytes, chain, flaw } = scan;
   const end = lastStop?.end;
@@ -245,7 +245,7 @@ function endFindings({ name }: SegmentName, scan: Scan, lastStop: LastStop): Fin
   return [{ ...found, problem }];
 }
 
-/** @returns at most one finding about a file that was read whole; none if the file is valid */
+/** @returns at most one finding about a file that was read completely; none if the file is valid */
 export function findingsIn(
   { name }: SegmentName,
   scan: Scan,
@@ -269,8 +269,8 @@ export function findingsIn(
 
 /**
  * Findings in a folder without journal files, but with markers of missing files. Retention never removes the newest file, and a
- * repair writes a file, so neither leaves its marker without a journal file.
- * @param end of the journal at the last clean stop, if known
+ * repair writes a file, so neither leaves only its markers.
+ * @param end the end of the journal at the last clean stop, if known
  */
 export function findMissingFiles({ segments, renamed, lost, removedLast, gone }: Contents, end?: StopEnd): Finding[] {
   if (segments.length > 0) return [];
@@ -298,7 +298,7 @@ function missingFile({ name, firstSeq }: SegmentName): Finding {
 
 /**
  * Checks that a file continues where the previous one ends.
- * @param expected the seq after the last line of the previous file, 1 for the first file
+ * @param expected the seq after the last line of the previous file; 1 for the first file
  * @returns at most one finding
  */
 export function findJoinFlaws(
@@ -353,7 +353,7 @@ async function createFirst(disk: Disk): Promise<Recovered> {
 
 /**
  * Replaces a file atomically by a durable copy of its valid lines. Bytes after them are first copied to another file, durably.
- * @returns the name of that other file; undefined if there are no such bytes
+ * @returns the name of that other file; undefined if there are none
  */
 async function rewrite(
   disk: Disk,
@@ -370,7 +370,7 @@ async function rewrite(
   try {
     if (scan.flaw !== undefined) aside = await copyAside(disk, name, scan.bytes);
   } catch (error) {
-    await disk.remove(fresh); // a full disk gets its space back until the next attempt
+    await disk.remove(fresh); // frees the space of a full disk until the next attempt
     throw error;
   }
   checkHeld(); // without the lock another process might have appended to the file since it was read

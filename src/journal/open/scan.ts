@@ -33,7 +33,7 @@ export interface Scan {
 
 /**
  * Called with a good line, which starts at `start` of `bytes` and ends before the newline at `end`.
- * @param offset of the line in its file, in bytes
+ * @param offset where the line starts in its file, in bytes
  */
 export type OnGoodLine = (bytes: Buffer, start: number, end: number, seq: number, offset: number) => void;
 

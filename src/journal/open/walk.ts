@@ -1,6 +1,6 @@
 /**
- * Follows a file over its bad lines as readers do, for `verify`, `repair` and idempotency keys: so all agree about which lines are
- * good.
+ * Reads a file past its bad lines, like a reader does, for `verify`, `repair` and idempotency keys, so that all of them agree on
+ * which lines are good.
  */
 
 import type { Limits } from '../../config/limits.ts';
@@ -13,26 +13,28 @@ import type { Scan } from './scan.ts';
 /** A range of adjacent bad lines. */
 export interface BadRange {
   readonly file: string;
-  /** Of the first bad line: its number, from 1, and its first byte, from 0. */
+  /** The number of the first bad line, counted from 1, and its first byte, counted from 0. */
   readonly line: number;
   readonly byte: number;
   /** What is wrong with the first bad line. */
   readonly problem: string;
-  /** Number of bad lines; 0 if only a seq is not the expected one. */
+  /** Number of bad lines; 0 if the only problem is an unexpected seq. */
   readonly lines: number;
 }
 
 /**
- * Called with a good line, as `OnGoodLine` of `scan.ts`.
- * @param chain the position after it
+ * Called with a good line, like `OnGoodLine` of `scan.ts`.
+ * @param chain the position after the line
  */
 export type OnWalkedLine = (bytes: Buffer, start: number, end: number, chain: ChainPosition, offset: number) => void;
 
 /**
- * Reads a file from `from` on. A line after bad ones is good if its crc is seeded with that of an earlier line.
- * @param from where the lines before it are good; in the middle of a file, without lines before it, its first line is bad
+ * Reads a file from `from` on. A line after bad lines is good if its crc is seeded with the crc of an earlier line.
+ * @param from the position, and the chain position there, if the lines before it are good; without these lines, the first
+ * line read in the
+ *   middle of a file is bad
  * @param onBad called with each range of bad lines, after its last line
- * @returns the number of bad lines after the last good one, without empty ones: each may have been an event
+ * @returns the number of bad lines after the last good one, without empty lines; each of them might have been an event
  * @throws the error of a system call
  */
 export async function walkSegment(
