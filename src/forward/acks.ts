@@ -1,6 +1,7 @@
 /**
  * `--ack NAME`: a report gets its 200 when the destination NAME has its events too, and nothing is recorded before NAME has all
- * earlier events. So a 200 means two disks, and a balancer leaves out a service that cannot reach NAME.
+ * earlier events. So a 200 means that the events are on two disks, and a load balancer leaves out a service that cannot reach
+ * NAME.
  */
 
 import type { Limits } from '../config/limits.ts';
@@ -36,7 +37,7 @@ export class Acks implements Acknowledgements {
     return this.#options.name;
   }
 
-  /** How many replies wait. */
+  /** Number of waiting replies. */
   get waiting(): number {
     return [...this.#acks.values()].reduce((sum, { waiting }) => sum + waiting, 0);
   }
@@ -57,13 +58,13 @@ export class Acks implements Acknowledgements {
     return this.of(deployment).refusal;
   }
 
-  /** @returns why no journal records reports now; undefined if one of them does */
+  /** @returns why no journal currently records reports; undefined if at least one does */
   problem(deployments: readonly Deployment[]): string | undefined {
     const refusals = deployments.map((deployment) => this.refusal(deployment));
     return refusals.includes(undefined) ? undefined : refusals[0];
   }
 
-  /** @returns the deployments whose reports are refused, each with the reason */
+  /** @returns the deployments whose reports are refused, with the reasons */
   troubles(deployments: readonly Deployment[]): Map<string, string> {
     const troubles = new Map<string, string>();
     for (const deployment of deployments) {
@@ -85,7 +86,7 @@ export class Acks implements Acknowledgements {
     if (this.#isOver) ack.giveUp();
   }
 
-  /** The service stops: replies wait for `ms` at most. */
+  /** Called when the service stops: replies wait for `ms` at most. */
   end(ms: number): void {
     setTimeout(() => {
       this.#isOver = true;
@@ -104,18 +105,21 @@ interface Waiting extends SeqRange {
   readonly answer: (reason?: string) => void;
 }
 
-/** The acknowledgements of one journal. The pipe says what the destination has. */
+/** The acknowledgements of one journal. The pipe reports which events the destination has. */
 export class Ack {
-  /** Of the destination: knows which events it does not get. Undefined before there is one. */
+  /** Records which events the destination does not get. Undefined until a destination is known. */
   ledger: Pick<Ledger, 'isMissing'> | undefined;
   readonly #options: AckOptions;
-  /** The destination has all events up to this one, but for the missing ones; undefined until it has said so. */
+  /** The destination has all events up to this one, except for the missing ones; undefined until it has answered. */
   #seq: number | undefined;
   #isStopped = false;
   #isOpen = false;
-  /** While it is not open: the event that the destination needs first; undefined before the journal is open. */
+  /**
+   * While the acknowledgement is not open: the event that the destination needs first; undefined before the journal is
+   * open.
+   */
   #neededSeq: number | undefined;
-  /** The replies that wait, in the order in which they came. */
+  /** The waiting replies, in order of arrival. */
   #waiting: Waiting[] = [];
   #late: NodeJS.Timeout | undefined;
 
@@ -134,7 +138,7 @@ export class Ack {
     return `not recorded: ${this.#options.name} has to have each event as well, and ${why}; send the report again later`;
   }
 
-  /** The destination has all events up to this one, but for the missing ones. */
+  /** The destination has all events up to this one, except for the missing ones. */
   advance(seq: number): void {
     this.#seq = seq;
     const nowMs = performance.now();
@@ -151,7 +155,7 @@ export class Ack {
     this.#tryToOpen();
   }
 
-  /** The destination does not get its next events, up to this one: dead letters name them. */
+  /** The destination does not get its next events, up to this one. Dead letters name them. */
   lacks(seq: number): void {
     if (this.#seq !== undefined) this.advance(Math.max(this.#seq, seq));
   }
@@ -161,11 +165,11 @@ export class Ack {
     this.#isStopped = isStopped;
     if (isStopped) {
       this.#close(STOPPED);
-      this.giveUp(); // it might take an operator days
+      this.giveUp(); // the operator might take days
     } else this.#tryToOpen();
   }
 
-  /** The pipe ends. The next one might have another server for its destination. */
+  /** Called when the pipe ends, since the next pipe might have another server as its destination. */
   reset(): void {
     this.#seq = undefined;
     this.#isOpen = false;
@@ -174,7 +178,7 @@ export class Ack {
 
   /**
    * Waits until the destination has the events of a range, which are durable here.
-   * @param before the seqs of further ones, from before: others might be in between
+   * @param before the seqs of earlier events that must arrive too; they need not be consecutive
    */
   wait({ first, last }: SeqRange, before: readonly number[], answer: Waiting['answer']): void {
     const seqs = before.filter((seq) => this.#seq === undefined || seq > this.#seq);
@@ -194,7 +198,7 @@ export class Ack {
     if (this.#isStopped) this.giveUp();
   }
 
-  /** Answers the replies that wait. */
+  /** Answers the waiting replies. */
   giveUp(): void {
     clearTimeout(this.#late);
     this.#late = undefined;

@@ -1,4 +1,7 @@
-/** What an operator changes while no service has the folder: which events a destination does not get, and where it continues. */
+/**
+ * Changes that an operator makes while no service uses the folder: which events a destination does not get, and where it
+ * continues.
+ */
 
 import type { Limits } from '../config/limits.ts';
 import type { Disk } from '../journal/disk.ts';
@@ -23,9 +26,9 @@ export async function cursorProblem(disk: Disk, name: string, limits: Limits): P
 }
 
 /**
- * Gives up the events that a stopped destination would get next, or dead letters. Each has a letter before the cursor passes it.
+ * Gives up the next events of a stopped destination, or dead letters. Each event has a dead letter before the cursor passes it.
  * @returns what was done, as a sentence
- * @throws NotPossibleError, or the error of a system call, after which it can be run again
+ * @throws NotPossibleError, or the error of a system call; it can then be run again
  */
 export async function skip(disk: Disk, name: string, seqs: SeqRange, limits: Limits): Promise<string> {
   const state = await readCursor(disk, name);
@@ -34,10 +37,10 @@ export async function skip(disk: Disk, name: string, seqs: SeqRange, limits: Lim
   const { seq, sending = 0 } = value;
   const open = await openIn(disk, name, seqs, limits);
   const letters = await openLetters(disk, name, limits);
-  // What is gone cannot be sent, also if the cursor has not passed it yet.
+  // An event that is gone cannot be sent, even if the cursor has not passed it yet.
   const isGone = open.some(({ outcome }) => outcome === 'removed');
-  // A hub's cursor passes what the hub refused with the next event that it takes, and full dead letters stop the pipe before that. After
-  // `forward from` a plain destination gets again what it has refused.
+  // A hub's cursor passes refused events with the next event that the hub accepts, and full dead letters stop the pipe before that.
+  // After `forward from` a plain destination gets again the events that it refused.
   const areOpen = open.reduce((sum, letter) => sum + letter.last + 1 - letter.first, 0) === last + 1 - first;
   const isNext = state.kind === 'found' && !canBeAsked(value) && first === seq + 1;
   if (isGone || (areOpen && !isNext) || (state.kind === 'found' && last <= seq))
@@ -62,9 +65,9 @@ export async function skip(disk: Disk, name: string, seqs: SeqRange, limits: Lim
 }
 
 /**
- * Sets the next event that a destination gets, also of one whose cursor is lost or that is new. A hub or an engine that knows
- * the journal says itself what is next.
- * @returns and throws as `skip`
+ * Sets the next event that a destination gets, even if its cursor is lost or it is new. A hub or an engine that knows the
+ * journal decides itself which event is next.
+ * @returns and throws like `skip`
  */
 export async function continueFrom(disk: Disk, name: string, seq: number, limits: Limits): Promise<string> {
   checkEnd(await readLastSeq(disk, limits), seq - 1);
@@ -85,10 +88,10 @@ export async function continueFrom(disk: Disk, name: string, seq: number, limits
 }
 
 /**
- * Gives the journal a new id, for a copy that continues beside its original. To a hub or an engine that is another journal,
- * which begins after the events that were sent already; a plain destination does not notice.
- * @param seq of the next event for each hub and engine; undefined to continue each after its cursor
- * @returns and throws as `skip`
+ * Gives the journal a new id, for a copy that continues next to its original. To a hub or an engine it then is another
+ * journal, which starts after the events that were already sent; a plain destination does not notice.
+ * @param seq the next event for each hub and engine; undefined to continue each one after its cursor
+ * @returns and throws like `skip`
  */
 export async function newIdentity(disk: Disk, seq: number | undefined, limits: Limits): Promise<string> {
   const last = await readLastSeq(disk, limits);
@@ -99,18 +102,21 @@ export async function newIdentity(disk: Disk, seq: number | undefined, limits: L
     const value = valueIn(state);
     const isAsked = canBeAsked(value) ?? (await couldBeAsked(disk, name, limits));
     if (isAsked === false || (state.kind === 'new' && (seq === undefined || isAsked === undefined))) continue;
-    // A plain destination would lack events, and no letter would say so.
+    // Otherwise a plain destination would miss events without a dead letter for them.
     check(state.kind !== 'lost' || isAsked === true, `the cursor of ${name} is lost; set it with forward from`);
     if (seq === undefined) checkKnown(state, name, last);
     const next = seq !== undefined && isAsked === true ? seq : value.seq + 1;
-    // Without an id: the destination does not have this event under the new id, and gets none before it.
+    // Saved without an id: the destination does not have this event under the new id, and gets no event before it.
     await save(disk, name, { ...value, seq: next - 1, id: null, sending: undefined });
     if (isAsked === true) begin = Math.min(begin ?? next, next);
   }
   return `the journal has the id ${await replaceSource(disk, begin, begin ?? last + 1)} now`;
 }
 
-/** @param last the last event of the journal @throws NotPossibleError if the cursor does not say what the destination lacks */
+/**
+ * @param last the last event of the journal @throws NotPossibleError if the cursor does not show which events the destination
+ * is missing
+ */
 function checkKnown(state: CursorState, name: string, last: number): void {
   const problem = state.kind === 'found' ? 'ahead of the journal' : 'lost';
   check(
@@ -137,7 +143,10 @@ function check(isPossible: boolean, problem: string): void {
   if (!isPossible) throw new NotPossibleError(problem);
 }
 
-/** Whether a destination whose cursor has no kind can be asked, by why it was stopped; undefined if that does not say it. */
+/**
+ * Whether a destination whose cursor has no kind can be asked, concluded from why it was stopped; undefined if that does not
+ * show it.
+ */
 async function couldBeAsked(disk: Disk, name: string, limits: Limits): Promise<boolean | undefined> {
   const { why, kind } = (await readPipeState(disk, name, limits)) ?? {};
   if (kind != null) return traitsOf[kind].truth === 'destination';
@@ -145,7 +154,7 @@ async function couldBeAsked(disk: Disk, name: string, limits: Limits): Promise<b
   return why === 'fork' ? true : undefined;
 }
 
-/** @returns undefined if the kind is not known */
+/** @returns undefined if the kind is unknown */
 function canBeAsked({ kind }: CursorValue): boolean | undefined {
   return kind && traitsOf[kind].truth === 'destination';
 }

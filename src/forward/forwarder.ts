@@ -36,38 +36,38 @@ export interface ForwardedJournals {
 
 export interface ForwarderOptions extends ForwardingParts {
   readonly config: Config;
-  /** The receiving side of the same service, once a journal is open. */
+  /** The receiving side of the same service, available once a journal is open. */
   readonly hub: () => Pick<Hub, 'receiverOf'>;
   /** @returns the folder of a journal */
   readonly diskOf: (deployment: Deployment) => Disk;
   /** @returns the assets of a journal */
   readonly assetsOf?: (deployment: Deployment) => KnownAssets;
-  /** Of no URL before the service listens. */
+  /** Matches no URL before the service listens. */
   readonly isOwnUrl?: IsOwnUrl;
-  /** Like `AcksOptions.onAcknowledged`. */
+  /** See `AcksOptions.onAcknowledged`. */
   readonly onAcknowledged?: (ms: number) => void;
-  /** Of the file of `--forward`, as `FileUse.refused`. */
+  /** For the file of `--forward`: see `FileUse.refused`. */
   readonly refusedFiles?: Set<string>;
 }
 
-/** In this order: `open`, `begin` and `close`. */
+/** Its methods are called in this order: `open`, `begin`, `close`. */
 export class Forwarder {
-  /** With `--ack`. */
+  /** Set with `--ack`. */
   readonly acks: Acks | undefined;
   readonly #options: ForwarderOptions;
   #journals: ForwardedJournals | undefined;
   #file: WatchedFile<readonly DestinationSettings[]> | undefined;
   readonly #journalPipes = new Map<Deployment, JournalPipes>();
-  /** From `begin` on. */
+  /** Set by `begin`. */
   #timer: NodeJS.Timeout | undefined;
   #looking: Promise<void> | undefined;
   readonly #clock = new AlarmClock();
   #isClosed = false;
   #closed: Promise<void> | undefined;
   #loggedExcess = 0;
-  /** Names that were logged because no deployment has them. */
+  /** The logged names that no deployment has. */
   #loggedNames = '';
-  /** What was logged of `--ack`, if it is still so. */
+  /** The problem of `--ack` that was logged, while it persists. */
   #loggedAck: string | undefined;
 
   constructor(options: ForwarderOptions) {
@@ -78,7 +78,8 @@ export class Forwarder {
   }
 
   /**
-   * Reads the destinations, and how far they are: before any journal is opened, so that nothing is removed that one still needs.
+   * Reads the destinations, and how far they are. This is done before any journal is opened, so that no event that a destination
+   * still needs is removed.
    * @throws Error with one line for each problem of the options or the file
    */
   async open(journals: ForwardedJournals): Promise<void> {
@@ -101,7 +102,7 @@ export class Forwarder {
     }
   }
 
-  /** Called when the service listens: only then is its address known for certain. @throws Error if a hook posts to it */
+  /** Called when the service listens, since only then its address is certain. @throws Error if a hook posts to it */
   checkHooks(): void {
     const problem = ownHookProblem(this.#file?.current ?? [], this.#options.isOwnUrl);
     if (problem !== undefined) throw new Error(problem);
@@ -112,7 +113,7 @@ export class Forwarder {
     return deployments.filter((deployment) => appliesTo(settings, deployment)).length;
   };
 
-  /** A reply waits for its acknowledgement, and that for the next request. */
+  /** A reply waits for its acknowledgement, which waits for the next request. */
   #warnOfRate(): void {
     const one = this.#file?.current.find(({ name }) => name === this.acks?.name);
     if (one === undefined) return;
@@ -124,7 +125,7 @@ export class Forwarder {
     });
   }
 
-  /** Begins to forward; the journals are open or may be opened now. */
+  /** Starts to forward. The journals are open, or can be opened now. */
   begin(): void {
     if (this.#file === undefined || this.#isClosed) return;
     this.#timer = setInterval(() => void this.#look(), this.#options.limits.forwardLookMs).unref();
@@ -147,8 +148,9 @@ export class Forwarder {
   }
 
   /**
-   * What of a journal a destination has not received yet, and may not be removed: for `JournalOptions.heldBack`.
-   * @returns the earliest event of this kind
+   * The events of a journal that a destination has not received yet and that must not be removed, for
+   * `JournalOptions.heldBack`.
+   * @returns the earliest of them
    */
   heldBack(deployment: Deployment): HeldBack | undefined {
     let found: HeldBack | undefined;
@@ -170,15 +172,19 @@ export class Forwarder {
     };
   }
 
-  /** Reads the file of destinations again, and lets pipes that wait or are stopped try, and idle ones ask, at once. Never rejects. */
+  /**
+   * Reads the file of destinations again. Pipes that wait or are stopped try again at once, and idle pipes ask at once. Never
+   * rejects.
+   */
   async reload(): Promise<void> {
     await this.#file?.reload();
     for (const one of this.#all()) one.tryNow();
   }
 
   /**
-   * Called when there might be other destinations or deployments: begins pipes that are new, and ends pipes that are gone.
-   * @returns resolves when the pipes that are gone have ended. Never rejects
+   * Called when the destinations or deployments might have changed. Starts new pipes, and ends pipes whose destination is
+   * gone.
+   * @returns resolves when those pipes have ended. Never rejects
    */
   async update(): Promise<void> {
     if (this.#isClosed || this.#file === undefined) return;
@@ -205,7 +211,7 @@ export class Forwarder {
     await this.#ended();
   }
 
-  /** Ends the pipes of a journal, and begins new ones after `act`. @throws what `act` throws */
+  /** Ends the pipes of a journal, and starts new ones after `act`. @throws the errors of `act` */
   async pausing<Result>(deployment: Deployment, act: () => Promise<Result>): Promise<Result> {
     const pipes = this.#journalPipes.get(deployment);
     if (pipes === undefined) return act();
@@ -216,7 +222,7 @@ export class Forwarder {
     }
   }
 
-  /** The metrics of each destination, of all deployments together. */
+  /** The metrics of each destination, for all deployments together. */
   figures(): ForwardFigures[] {
     return (this.#file?.current ?? []).map(({ name, on }) => {
       if (on !== undefined) return this.#alarmFigures(name);
@@ -252,7 +258,7 @@ export class Forwarder {
     };
   }
 
-  /** A deployment might be added later, so that a name without one is no mistake for certain. */
+  /** A deployment might be added later, so a name without a deployment might not be a mistake. */
   #warnOfNames(): void {
     const known = this.#journals?.deployments() ?? [];
     const listed = (this.#file?.current ?? []).flatMap(({ name, deployments = [] }) =>
@@ -265,7 +271,7 @@ export class Forwarder {
     this.#loggedNames = names;
   }
 
-  /** A start and a new file with the problem are refused, and deployments might be added later. */
+  /** With this problem a start or a new file is refused, but deployments might also be added later. */
   #warnOfAck(all: readonly DestinationSettings[]): void {
     const problem = ackProblem(all, this.#journalsOf, this.#options.config);
     if (problem !== undefined && problem !== this.#loggedAck) {
@@ -276,7 +282,7 @@ export class Forwarder {
     this.#loggedAck = problem;
   }
 
-  /** Ends all pipes, each after its request in flight, which has `limits.forwardStopMs`. Never rejects. */
+  /** Ends all pipes, each after its request in flight, which gets `limits.forwardStopMs` to finish. Never rejects. */
   close(): Promise<void> {
     this.#closed ??= this.#close();
     return this.#closed;
@@ -286,12 +292,12 @@ export class Forwarder {
     this.#isClosed = true;
     clearInterval(this.#timer);
     this.#file?.stop();
-    // They stay in the map: retention ends later, and still has their cursors made durable.
+    // They are kept in the map: retention ends later, and still needs them to make their cursors durable.
     await Promise.all([...this.#all()].map((one) => one.close()));
     await this.#ended();
   }
 
-  /** Resolves when the pipes that were to end have ended. */
+  /** Resolves when all pipes that are being ended have ended. */
   async #ended(): Promise<void> {
     await Promise.all([...this.#journalPipes.values()].map((journal) => journal.ended()));
     for (const [deployment, { isOver }] of this.#journalPipes) if (isOver) this.#journalPipes.delete(deployment);
@@ -318,7 +324,7 @@ export class Forwarder {
     );
   }
 
-  /** Wakes the journals, and lets each pipe look at what nothing tells it of. Never rejects. */
+  /** Wakes the journals, and lets each pipe check for changes of which it is not notified. Never rejects. */
   #look(): Promise<void> {
     this.#looking ??= this.#lookOnce().finally(() => {
       this.#looking = undefined;
@@ -331,16 +337,16 @@ export class Forwarder {
     for (const [deployment, journal] of this.#journalPipes) {
       if (this.#isClosed) return;
       if (journal.all.length === 0) continue;
-      this.#journals?.wake(deployment); // also so that it stays open: its lock is that of the cursors as well
+      this.#journals?.wake(deployment); // also keeps the journal open, since its lock protects the cursors too
       await journal.look().catch((error: Error) => {
-        // The journal has the same folder, and reports it.
+        // The journal uses the same folder, and reports the problem.
         this.#options.notices.debug('the folder of a journal could not be read', { problem: describe(error) });
       });
     }
   }
 }
 
-/** @returns what each destination has, and 0 of what only some have */
+/** @returns the figures of each destination; 0 for figures that only some have */
 function figuresOf(destination: string, statuses: readonly DestinationStatus[]) {
   const successes = statuses.map(({ last_success }) => Date.parse(last_success ?? '') / 1000).filter(Boolean);
   return {
@@ -362,7 +368,7 @@ function sum(values: readonly number[]): number {
   return values.reduce((all, one) => all + one, 0);
 }
 
-/** Also the states of none, so that each has a time series. */
+/** Includes states that no destination has, so that each state has a time series. */
 const NO_STATES: ReadonlyMap<string, number> = new Map(pipeStates.map((state) => [state, 0]));
 
 /** @returns the sums by name */

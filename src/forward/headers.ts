@@ -1,4 +1,7 @@
-/** Headers that an operator adds to the requests of a destination, such as a gateway in front of it requires. */
+/**
+ * Headers that an operator adds to the requests of a destination, for example because a gateway in front of it requires
+ * them.
+ */
 
 import { isObject } from '../config/json-file.ts';
 import { headerName } from '../config/names.ts';
@@ -6,7 +9,8 @@ import { headerName } from '../config/names.ts';
 /**
  * Checks the member `headers` of a destination.
  * @param tokenHeader the header of its token
- * @returns each problem as a clause, after the place in the member: `.X-Team`, or nothing. No clause has a value
+ * @returns each problem as a clause, preceded by its location in the member: `.X-Team`, or empty. No clause contains a
+ * value
  */
 export function headerProblems(value: unknown, tokenHeader: unknown): (readonly [at: string, problem: string])[] {
   const all = isObject(value) ? Object.entries(value) : [];
@@ -35,8 +39,8 @@ function isValue(given: unknown): boolean {
 
 const HEADERS_MAX = 8;
 const NAME_CHARACTERS_MAX = 100;
-/** Visible ASCII, with spaces between: no other text is the same at both ends. */
+/** Visible ASCII, with spaces in between: other texts might be changed on the way. */
 const VALUE = /^(?! )[\x20-\x7e]{1,1000}(?<! )$/;
-/** What frames a message, what a connection is used for, and what destinations read. */
+/** Headers that frame a message, that control the connection, or that destinations read. */
 const OWNED =
   /^(host|connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect|date|range|accept-encoding|idempotency-key|(if|proxy|content|assetlog|x-clickhouse)-.*)$/;

@@ -1,4 +1,4 @@
-/** The pipes of one journal to its destinations, and its hooks with `on`, and what they share. */
+/** The pipes of one journal to its destinations, its hooks with `on`, and their shared state. */
 
 import type { Config } from '../config/options-of-service.ts';
 import { unlessAbsent } from '../journal/disk.ts';
@@ -13,31 +13,31 @@ import type { DestinationSettings } from './settings.ts';
 
 interface JournalPipesOptions extends ForwardingParts, ForwardedJournal {
   readonly config: Pick<Config, 'ack' | 'retainBytes'>;
-  /** For the destination that `config.ack` names. */
+  /** Used for the destination that `config.ack` names. */
   readonly ack: Ack | undefined;
-  /** For the hooks with `on`. */
+  /** Used for the hooks with `on`. */
   readonly clock: AlarmClock;
 }
 
 export class JournalPipes {
-  /** By the names of the destinations. */
+  /** Pipes by the name of the destination. */
   readonly pipes = new Map<string, Pipe>();
   readonly hooks = new Map<string, AlarmHook>();
   readonly #options: JournalPipesOptions;
-  /** By the names of the destinations: a changed destination has the same. */
+  /** Ledgers by the name of the destination. A changed destination keeps its ledger. */
   readonly #ledgers = new Map<string, Ledger>();
-  /** Ends of pipes whose destination was removed or changed. */
+  /** The ends of pipes whose destination was removed or changed. */
   readonly #closing = new Set<Promise<void>>();
-  /** The files of the journal when it was looked at last, without those that were removed since. */
+  /** The files of the journal at the last look, without those that were removed since then. */
   #segments: readonly { readonly firstSeq: number; readonly bytes: number }[] = [];
-  /** The last event that retention has removed since that look began; 0 if it removed none. */
+  /** The last event that retention has removed since that look started; 0 if it removed none. */
   #removedSeq = 0;
 
   constructor(options: JournalPipesOptions) {
     this.#options = options;
   }
 
-  /** Whether all pipes have ended: the folder can have another journal afterwards. */
+  /** Whether all pipes have ended, so that the folder can get another journal. */
   get isOver(): boolean {
     return this.pipes.size + this.hooks.size + this.#closing.size === 0;
   }
@@ -47,7 +47,10 @@ export class JournalPipes {
     return [...this.pipes.values(), ...this.hooks.values()];
   }
 
-  /** Begins pipes to destinations that are new, and ends those to others. @param wanted by their names */
+  /**
+   * Starts pipes to new destinations, and ends pipes to destinations that are gone. @param wanted the destinations by
+   * name
+   */
   update(wanted: ReadonlyMap<string, DestinationSettings>): void {
     for (const one of this.all) {
       const { name } = one.settings;
@@ -74,7 +77,7 @@ export class JournalPipes {
     }
   }
 
-  /** Ends all pipes, which stay meanwhile with what they hold back, and forgets them after `act`. @throws what `act` throws */
+  /** Ends all pipes. They keep holding events back until `act` is done, and are then forgotten. @throws the errors of `act` */
   async closedFor<Result>(act: () => Promise<Result>): Promise<Result> {
     await Promise.all(this.all.map((one) => one.close()));
     try {
@@ -102,12 +105,12 @@ export class JournalPipes {
     return this.#segments[0]?.firstSeq ?? this.#removedSeq + 1;
   }
 
-  /** Resolves when the pipes that were to end have ended. */
+  /** Resolves when all pipes that are being ended have ended. */
   async ended(): Promise<void> {
     await Promise.all(this.#closing);
   }
 
-  /** Lets each pipe look, once the journal is open, and counts its files. @throws the error of a system call */
+  /** Lets each pipe look, once the journal is open, and measures its files. @throws the error of a system call */
   async look(): Promise<void> {
     const { disk, progress } = this.#options;
     if (progress.nextSeq(disk.folder) === undefined) return;
@@ -128,7 +131,7 @@ export class JournalPipes {
     this.#segments = now.filter(({ firstSeq }) => firstSeq > this.#removedSeq);
   }
 
-  /** @returns the bytes of the files with events that a destination lacks */
+  /** @returns the bytes of the files that contain events which a destination does not have yet */
   heldBytes(pipe: Pipe): number {
     const { lag_events, seq } = pipe.status;
     if (seq === null || lag_events === 0) return 0;

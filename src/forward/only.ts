@@ -1,4 +1,4 @@
-/** Which events a hook gets, as the file of `--forward` says it. */
+/** Which events a hook gets, according to the file of `--forward`. */
 
 import { isObject } from '../config/json-file.ts';
 import { readKey, readKeyStart } from '../event/asset-key.ts';
@@ -6,7 +6,7 @@ import { didYouMean } from '../event/nearest.ts';
 import { allSearches, type Filter, readEventType, type SearchKind } from '../event/search.ts';
 
 /**
- * Reads the member `only`, whose members are called as the parameters of `GET /events` or as those of a line.
+ * Reads the member `only`, whose members have the names of parameters of `GET /events` or of members of a line.
  * @param value such as `{ type: 'check', passed: false, key_prefix: 'warehouse' }`
  * @throws Error whose message completes "only …"
  */
@@ -27,7 +27,7 @@ export function readOnly(value: unknown): Filter {
   return filter;
 }
 
-/** What a value has to be, and how it is read: undefined for a wrong value. */
+/** The valid form of a value, and the function that reads it and returns undefined for an invalid value. */
 const readers: { readonly [Kind in SearchKind]?: readonly [form: string, read: (given: unknown) => unknown] } = {
   key: ['warehouse/orders', keyBy((text) => readKey([text]))],
   'key prefix': ['warehouse/orders', keyBy((text) => readKey([text]))],
@@ -55,5 +55,5 @@ const named = new Map(
     .map((search) => [(search.query ?? search.line)!, search] as const),
 );
 
-/** The members that `only` may have. */
+/** The members that are allowed in `only`. */
 export const onlyNames: readonly string[] = [...named.keys()];

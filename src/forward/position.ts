@@ -2,9 +2,9 @@
 
 /** All events of a journal up to one of them. */
 export interface Position {
-  /** Of that event; 0 at the start. */
+  /** The seq of that event; 0 at the start. */
   readonly seq: number;
-  /** The id of that event; null at the start, or if it is not known. */
+  /** The id of that event; null at the start, or if unknown. */
   readonly id: string | null;
 }
 

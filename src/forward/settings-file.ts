@@ -1,4 +1,7 @@
-/** The destinations of a service, from `--forward-to` and from the file of `--forward`, which is read again. */
+/**
+ * The destinations of a service, from `--forward-to` and from the file of `--forward`, which is read again when it
+ * changes.
+ */
 
 import { dirname, resolve } from 'node:path';
 import { hasLogin, isLocal, PROXY_WANTED, readProxyUrl } from '../client/base-url.ts';
@@ -20,7 +23,7 @@ import { type AlarmKind, alarmKinds, type Deployment, type DestinationSettings, 
 /** What replaces `{deployment}` in the URL of a destination. */
 const DEPLOYMENT = '{deployment}';
 
-/** @returns a destination as one journal has it */
+/** @returns the settings of a destination for one journal */
 export function resolveSettings(settings: DestinationSettings, deployment: Deployment): DestinationSettings {
   const named = (url: string) => url.replaceAll(DEPLOYMENT, deployment ?? '');
   const { to, hookPath } = settings;
@@ -28,7 +31,10 @@ export function resolveSettings(settings: DestinationSettings, deployment: Deplo
   return { ...settings, ...own, to: named(to), deployments: undefined };
 }
 
-/** Whether the events of a deployment, or of a local service, go to this destination: also if it names no deployments. */
+/**
+ * Whether the events of a deployment, or of a local service, are forwarded to this destination. True if the destination
+ * names no deployments.
+ */
 export function appliesTo(
   { deployments }: Pick<DestinationSettings, 'deployments'>,
   deployment: string | undefined,
@@ -36,7 +42,7 @@ export function appliesTo(
   return deployments === undefined || deployments.includes(deployment ?? '');
 }
 
-/** The options that say where events go. */
+/** The options that determine where events are forwarded. */
 export type DestinationOptions = Pick<
   Config,
   | 'forward'
@@ -61,23 +67,23 @@ const DEFAULTS = {
 interface WatchOptions {
   readonly limits: Limits;
   readonly notices: Notices;
-  /** Like `FileUse.refused`. */
+  /** See `FileUse.refused`. */
   readonly refusedFiles?: Set<string>;
   readonly isOwnUrl?: IsOwnUrl;
 }
 
 /** The name of the destination of `--forward-to`. */
 const UPSTREAM = 'upstream';
-/** That of `--on-failed-check`. */
+/** The name of the destination of `--on-failed-check`. */
 const FAILED_CHECKS = 'failed-checks';
 
-/** Whether a URL leads to the service that has the destinations. */
+/** Whether a URL leads to the service to which the destinations belong. */
 export type IsOwnUrl = (url: URL) => boolean;
 
 /**
  * Reads the destinations of a service, and reads the file of `--forward` again when it changes.
- * @param journalsOf how many journals a destination gets the events of now
- * @param changed called with the destinations of each valid new version of the file, but not with the first ones
+ * @param journalsOf returns from how many journals a destination currently gets events
+ * @param changed called with the destinations of each valid new version of the file, but not of the first one
  * @returns undefined if there are no destinations and no file
  * @throws Error with one line for each problem: `/etc/forward.json, line 1: destinations[0].name must be …`
  */
@@ -124,7 +130,7 @@ export async function watchDestinations(
   });
 }
 
-/** @returns what is wrong with the destination of `--ack`, which every journal needs, as a clause */
+/** @returns the problem of the destination of `--ack`, which every journal needs, as a clause */
 export function ackProblem(
   all: readonly DestinationSettings[],
   journalsOf: (destination: DestinationSettings) => number,
@@ -141,7 +147,9 @@ export function ackProblem(
   return `has the destination ${ack} not for all deployments, and --ack needs that; leave out its deployments`;
 }
 
-/** @returns which hook posts to the service itself, as a sentence; each of its events would become another one, and so on */
+/**
+ * @returns which hook posts to the service itself, as a sentence; each of its events would produce another one, endlessly
+ */
 export function ownHookProblem(
   all: readonly DestinationSettings[],
   isOwnUrl: IsOwnUrl = () => false,
@@ -151,7 +159,7 @@ export function ownHookProblem(
   return `the hook ${one.name} posts to ${hookOrigin(one.to)}, which is this service itself; give it another URL`;
 }
 
-/** @returns the destinations of the options. @throws as `upstreamOf` */
+/** @returns the destinations of the options. @throws the errors of `upstreamOf` */
 function ownOf(config: DestinationOptions): DestinationSettings[] {
   return [
     ...(config.forwardTo === '' ? [] : [upstreamOf(config)]),
@@ -159,12 +167,12 @@ function ownOf(config: DestinationOptions): DestinationSettings[] {
   ];
 }
 
-/** @returns what to do about more senders than there may be, as a clause */
+/** @returns what to do about too many senders, as a clause */
 export function tooMany(count: number, { sendersMax }: Limits): string {
   return `has ${count} destinations, counted for each deployment, and at most ${sendersMax} are allowed; list fewer in deployments`;
 }
 
-/** @throws as `upstreamOf` */
+/** @throws the errors of `upstreamOf` */
 function hookOf(config: DestinationOptions): DestinationSettings {
   const to = `hook+${config.onFailedCheck}`;
   if (readHookUrl(to) === undefined && !hasLogin(to))
@@ -175,7 +183,7 @@ function hookOf(config: DestinationOptions): DestinationSettings {
   throw new Error(found.problems.join('; ').replace(/line 1: \S+/g, '--on-failed-check'));
 }
 
-/** @throws Error that says what is wrong with the URL, without the URL */
+/** @throws Error that describes the problem of the URL, without the URL */
 function upstreamOf(config: DestinationOptions): DestinationSettings {
   const { forwardTo, forwardTokenFile, forwardTokenHeader, forwardCaFile, whenBehind } = config;
   const problem = urlProblem(forwardTo, config, false);
@@ -207,7 +215,8 @@ function upstreamOf(config: DestinationOptions): DestinationSettings {
  *     {"destinations": [{"name": "hub", "to": "https://hub.example/{deployment}", "tokenFile": "hub.token"}]}
  *
  * @param onFormer called with the name of each hook whose `on` meant something else in version 0.3
- * @returns the destinations, with `hold` off if events may be removed, or every problem as a clause that names line and member,
+ * @returns the destinations, with `hold` set to false if events may be removed, or every problem as a clause that names line
+ * and member,
  *   such as `line 1: destinations[0].name must be …`
  */
 export function readDestinations(
@@ -228,7 +237,7 @@ export function readDestinations(
   });
 }
 
-/** What a member has to be, besides `name` and `to`, and how that is checked. */
+/** The valid form of each member except `name` and `to`, and its check. */
 const members: Readonly<Record<string, readonly [problem: string, isGood: (value: unknown) => boolean]>> = {
   deployments: ['must be an array of names of deployments', areDeployments],
   tokenFile: ['must be the path of a file', isText],
@@ -246,10 +255,10 @@ const members: Readonly<Record<string, readonly [problem: string, isGood: (value
   staleAfter: ['must be a duration such as 26h', (value) => isText(value) && (durationMs(value) ?? 0) > 0],
 };
 
-/** The members that decide whether a destination contradicts itself. */
+/** The members that can contradict each other. */
 type Contradicting = Pick<DestinationSettings, 'on' | 'staleAfter' | 'only' | 'user' | 'passwordFile' | 'tokenFile'>;
 
-/** Members that need or exclude each other: what is refused, why, and when. */
+/** Members that require or exclude each other: the refused member, the reason, and the condition. */
 const contradictions: readonly (readonly [at: string, problem: string, isWrong: (given: Contradicting) => boolean])[] =
   [
     [
@@ -281,7 +290,7 @@ const contradictions: readonly (readonly [at: string, problem: string, isWrong: 
     ],
   ];
 
-/** @param names of the destinations before it, to which its own is added */
+/** @param names the names of the earlier destinations; the name of this one is added */
 function readEntry(
   entry: JsonObject,
   path: string,
@@ -329,12 +338,12 @@ function readEntry(
     tokenFile: located(tokenFile),
     passwordFile: located(passwordFile),
     caFile: located(caFile),
-    // A hook with `on` needs no event of the journal.
+    // A hook with `on` never holds events back.
     hold: on === undefined && hold && config.whenBehind === 'refuse',
   };
 }
 
-/** @param names of the destinations before it, to which this one is added */
+/** @param names the names of the earlier destinations; this one is added */
 function checkName(name: unknown, path: string, names: Set<string>, checker: Checker): void {
   if (!isText(name) || !destinationName.test(name)) {
     const problem = 'must be up to 63 lower-case letters, digits and -, and begin with a letter or a digit';
@@ -344,7 +353,7 @@ function checkName(name: unknown, path: string, names: Set<string>, checker: Che
   } else names.add(name);
 }
 
-/** @returns the filter of a destination; undefined if it has none, or a wrong one */
+/** @returns the filter of a destination; undefined if it is missing or invalid */
 function readWanted(only: unknown, path: string, checker: Checker): Filter | undefined {
   try {
     return only === undefined ? undefined : readOnly(only);
@@ -354,7 +363,7 @@ function readWanted(only: unknown, path: string, checker: Checker): Filter | und
   }
 }
 
-/** @param proxy that the destination has in the file; without one, that of `--forward-proxy` counts */
+/** @param proxy the proxy of the destination in the file; without one, the proxy of `--forward-proxy` applies */
 function proxyOf(
   to: string,
   proxy: DestinationSettings['proxy'],
@@ -367,7 +376,7 @@ function proxyOf(
   return { proxy: typeof place === 'string' ? place : { file: resolve(dirname(forward), `${place.file}`) } };
 }
 
-/** @returns the headers, with paths that do not depend on the folder of the process */
+/** @returns the headers, with paths that do not depend on the working directory of the process */
 function locatedIn(headers: OwnHeaders, folder: string): OwnHeaders {
   const located = Object.entries(headers).map(([name, value]) => {
     return [name, typeof value === 'string' ? value : { file: resolve(folder, value.file) }] as const;
@@ -377,7 +386,7 @@ function locatedIn(headers: OwnHeaders, folder: string): OwnHeaders {
 
 /**
  * @param isListed whether the destination lists its deployments
- * @returns what is wrong with the URL of a destination, after its name; it does not contain a password
+ * @returns the problem of a destination's URL, as a text that follows its name; it does not contain a password
  */
 function urlProblem(to: unknown, { deployments }: DestinationOptions, isListed: boolean): string | undefined {
   const given = isText(to) ? to : '';
@@ -400,23 +409,23 @@ function urlProblem(to: unknown, { deployments }: DestinationOptions, isListed: 
   return `has no ${DEPLOYMENT}, so that the events of all deployments would be mixed; add it, or list the deployments of this URL in the file of --forward`;
 }
 
-/** @returns the members that mean nothing to a destination with this URL, whatever its kind turns out to be */
+/** @returns the members that have no meaning for a destination with this URL, whatever its kind turns out to be */
 function meaningless(to: string): readonly string[] {
   const [first = [], ...others] = kindsWith(to).map((kind): readonly string[] => traitsOf[kind].withoutMembers);
   return first.filter((member) => others.every((other) => other.includes(member)));
 }
 
-/** @returns what is wrong with a member or a flag that is one of these */
+/** @returns the problem of a member or a flag that has no meaning */
 function noUse(to: string): string {
   return `means nothing to a destination with the scheme ${schemeOf(to)}; leave it out`;
 }
 
-/** @returns empty if there is none */
+/** @returns the scheme; empty if there is none */
 function schemeOf(url: string): string {
   return /^([a-z][a-z0-9+.-]*):\/\//i.exec(url)?.[1] ?? '';
 }
 
-/** @returns the URL without a slash at its end, or of a hook what may be shown, and the rest */
+/** @returns the URL without a slash at its end, or for a hook the part that can be shown, and the rest */
 function placeOf(url: string): Pick<DestinationSettings, 'to' | 'hookPath'> {
   return readHookUrl(url) ?? { to: url.replace(/\/+$/, '') };
 }
@@ -444,13 +453,13 @@ function areAlarmKinds(value: unknown): boolean {
   return Array.isArray(value) && value.length > 0 && value.every(isKind);
 }
 
-/** Whether `on` got each failure or each change in version 0.3. */
+/** Whether `on` selected each failure or each change in version 0.3. */
 function isFormer(on: unknown): boolean {
   if (!Array.isArray(on)) return false;
   return on.includes(CHANGED) || (on.includes('failed') && !on.includes('recovered'));
 }
 
-/** @returns the kinds, with those that `changed` of version 0.3 stands for */
+/** @returns the kinds; `changed` of version 0.3 is replaced by the kinds that it stands for */
 function kindsIn(on: readonly (AlarmKind | typeof CHANGED)[]): readonly AlarmKind[] {
   return [...new Set(on.flatMap((kind): AlarmKind[] => (kind === CHANGED ? ['failed', 'recovered'] : [kind])))];
 }

@@ -1,6 +1,6 @@
 /**
- * The id of a journal that forwards or receives events: the source, by which a hub or an engine knows the journal. It is made once and
- * kept in `.journal-id`, so that it is the same after a restart, on another address and in a restored backup.
+ * The id of a journal that forwards or receives events: the source, by which a hub or an engine knows the journal. It is created once
+ * and kept in `.journal-id`, so that it is the same after a restart, at another address and in a restored backup.
  */
 
 import type { Disk, ReadableDisk } from '../journal/disk.ts';
@@ -17,7 +17,7 @@ export function isId(value: unknown): value is string {
 
 /**
  * @returns undefined if the journal never forwarded or received events
- * @throws Error if the file holds something else, or the error of a system call
+ * @throws Error if the file contains something else, or the error of a system call
  */
 export async function readSource(disk: ReadableDisk): Promise<string | undefined> {
   const text = (await readSmall(disk, SOURCE_FILE, ID_BYTES + 2))?.toString('latin1').replace(/\n$/, '');
@@ -26,8 +26,8 @@ export async function readSource(disk: ReadableDisk): Promise<string | undefined
 }
 
 /**
- * Reads the id, or makes one, durably: a hub or a sender never hears of an id that a power cut takes back. One call at a time for a
- * journal.
+ * Reads the id, or creates one durably: no hub or sender ever sees an id that a power cut could undo. Only one call at a time for
+ * each journal.
  * @throws Error if the id cannot be read or was removed: another id would make a hub record all events again
  */
 export async function openSource(disk: Disk): Promise<string> {
@@ -38,15 +38,15 @@ export async function openSource(disk: Disk): Promise<string> {
     }
     return replaceSource(disk);
   }
-  await disk.syncFolder(); // the process that made it might have died before the entry was durable
+  await disk.syncFolder(); // the process that created it might have died before the entry was durable
   return source;
 }
 
 /**
  * Gives the journal a new id, durably, for a copy that continues beside its original.
- * @param beginSeq the first event of the journal under that id: hubs have the events before it under another one
- * @param firstSeq the first line that is one of another journal than before
- * @throws the error of a system call, after which the file holds the old id or the new one
+ * @param beginSeq the first event of the journal under that id: hubs have the events before it under another id
+ * @param firstSeq the first line that belongs to the journal with the new id
+ * @throws the error of a system call; the file then has the old id or the new one
  */
 export async function replaceSource(disk: Disk, beginSeq?: number, firstSeq = beginSeq ?? 1): Promise<string> {
   const source = createUuids(new Date())();
@@ -61,17 +61,20 @@ export async function replaceSource(disk: Disk, beginSeq?: number, firstSeq = be
   return source;
 }
 
-/** @returns the first event of the journal under its id: 1 unless `replaceSource` got another one. @throws the error of a system call */
+/**
+ * @returns the first event of the journal under its id: 1 unless another one was passed to `replaceSource`. @throws the error of a
+ * system call
+ */
 export async function readBegin(disk: ReadableDisk, source: string): Promise<number> {
   const text = `${await readSmall(disk, BEGIN_FILE, ID_BYTES + 20)}`;
   const [, seq, id] = /^([1-9]\d{0,14}) (\S+)\n$/.exec(text) ?? [];
   return id === source ? Number(seq) : 1;
 }
 
-/** An id of a journal, and the first line that it had under it. */
+/** An id of a journal, and the first line that the journal had under it. */
 export type Era = readonly [firstSeq: number, id: string];
 
-/** @returns the ids of the journal, the present one last. @throws the error of a system call */
+/** @returns all ids of the journal, the current one last. @throws the error of a system call */
 export async function readEras(disk: ReadableDisk, source: string): Promise<readonly Era[]> {
   const text = `${await readSmall(disk, IDS_FILE, ERAS_MAX * (ID_BYTES + 20))}`;
   const all = Array.from(text.matchAll(ERA), ([, first, id]): Era => [Number(first), id!]);
@@ -79,12 +82,15 @@ export async function readEras(disk: ReadableDisk, source: string): Promise<read
   return at === -1 ? [[1, source]] : all.slice(0, at + 1);
 }
 
-/** Name of the file with each id and its first line, `38 0193e0c2-…`; what comes after the present id was never used. */
+/** Name of the file with each id and its first line, `38 0193e0c2-…`; entries after the current id were never used. */
 const IDS_FILE = '.journal-ids';
 const ERA = new RegExp(`^([1-9]\\d{0,14}) (${ID_FORM})$`, 'gm');
 const ERAS_MAX = 64;
 
-/** Name of the file with a first event and the id that it belongs to, `38 0193e0c2-…`. Under another id it says nothing. */
+/**
+ * Name of the file with a first event and the id that it belongs to, `38 0193e0c2-…`. It is ignored if the journal has
+ * another id.
+ */
 const BEGIN_FILE = '.journal-begin';
 
 /**

@@ -1,9 +1,9 @@
 /**
- * A hook with `on` of one journal: it hears what begins and what ends. It has no cursor and no dead letters, needs no event that retention
- * removes, and holds none.
+ * A hook with `on`, for one journal: it learns which alarms start and which end. It has no cursor and no dead letters, and never keeps
+ * retention from removing events.
  *
- * It looks at the state of the assets when there are events, at most once in `alarmLookMs`, and now and then. A post is in the file of
- * what the hook has heard before it is sent, and its answer before the next one is.
+ * It checks the state of the assets when there are events, at most once in `alarmLookMs`, and also at intervals. Each post is written to
+ * the hook's file before it is sent, and its answer before the next post is sent.
  */
 
 import type { AssetStates } from '../../assets/asset-state.ts';
@@ -33,14 +33,14 @@ import { rulesOf } from './rules.ts';
 import { newToldFile, type OpenPost, readTold, toldName, writeTold } from './told-file.ts';
 
 export interface AlarmHookOptions extends ForwardingParts, ForwardedJournal {
-  /** Its `to` is that of the deployment. */
+  /** Its `to` is specific to the deployment. */
   readonly settings: DestinationSettings;
   readonly clock: AlarmClock;
-  /** Resolves when the hook that this one replaces has ended: both write the same files. */
+  /** Resolves when the hook that this one replaces has ended, since both write the same files. */
   readonly after?: Promise<void> | undefined;
 }
 
-/** Nothing is posted before `begin`. */
+/** Posts nothing before `begin`. */
 export class AlarmHook {
   readonly settings: DestinationSettings;
   /** The folder of the journal. */
@@ -48,7 +48,7 @@ export class AlarmHook {
   readonly limits: Limits;
   readonly notices: Notices;
   readonly traffic: Traffic;
-  /** Posts since the start, by what they are about and what they came to: `failed taken`. */
+  /** Number of posts since the start, by alarm and outcome: `failed taken`. */
   readonly posts = new Map<string, number>();
   readonly #options: AlarmHookOptions;
   readonly #assets: KnownAssets;
@@ -56,16 +56,16 @@ export class AlarmHook {
   readonly #stateFile: StateFile;
   readonly #trouble: TroubleLog;
   readonly #woken = new Waiters();
-  /** Undefined before the file was read. */
+  /** Undefined until the file is read. */
   #decisions: Decisions | undefined;
   #destination: Destination | undefined;
   #running: Promise<void> | undefined;
   #looking: Promise<void> = Promise.resolve();
   #state: State = OPENING;
   #lastSuccess: string | null = null;
-  /** Whether the hook did not take the last post that was sent. */
+  /** Whether the hook did not accept the last post. */
   #hasFailed = false;
-  /** When the pause after a failure ends, and when it may look again: of the monotonic clock. */
+  /** When the pause after a failure ends, and when the next look may start, by the monotonic clock. */
   #pausedMs = Number.NEGATIVE_INFINITY;
   #nextLookMs = Number.NEGATIVE_INFINITY;
 
@@ -83,12 +83,12 @@ export class AlarmHook {
     this.#trouble = new TroubleLog(this, () => void this.#stateFile.write());
   }
 
-  /** For the log: how much is due. */
+  /** Logged: how much is due. */
   get position(): { readonly alarms_waiting: number } {
     return { alarms_waiting: this.#decisions?.waiting ?? 0 };
   }
 
-  /** Reads no file. */
+  /** Does not read a file. */
   get status(): DestinationStatus {
     const { name, to } = this.settings;
     return statusOf({
@@ -103,39 +103,39 @@ export class AlarmHook {
     });
   }
 
-  /** Of the status. */
+  /** Part of the status. */
   get alarms(): { readonly alarms: number; readonly alarms_waiting: number; readonly alarms_left_out: number } {
     const { file, waiting = 0, left = 0 } = this.#decisions ?? {};
     return { alarms: file?.told.size ?? 0, alarms_waiting: waiting, alarms_left_out: left };
   }
 
-  /** Posts as soon as the journal is open. May be called again. */
+  /** Starts posting when the journal is open. Can be called more than once. */
   begin(): void {
     if (!this.traffic.closing.aborted) this.#running ??= this.#run();
   }
 
-  /** Called now and then, while the journal is open. One call at a time. Never rejects. */
+  /** Called at intervals while the journal is open, one call at a time. Never rejects. */
   look(): Promise<void> {
     this.#looking = this.traffic.closing.aborted ? Promise.resolve() : this.#look();
     return this.#looking;
   }
 
   async #look(): Promise<void> {
-    // It might wait for another token or CA.
+    // The hook might wait for another token or CA.
     const isStopped = this.status.state === 'stopped';
     if (isStopped && (await this.#destination?.haveFilesChanged(this.traffic.closing))) this.tryNow();
     this.#woken.wake();
     await this.#stateFile.write();
   }
 
-  /** Ends a pause: a hook that waits or is stopped is tried at once. */
+  /** Ends a pause: a hook that waits or is stopped tries again at once. */
   tryNow(): void {
     this.#pausedMs = Number.NEGATIVE_INFINITY;
     this.traffic.wake();
     this.#woken.wake();
   }
 
-  /** Ends after the request in flight, which has `limits.forwardStopMs`. Never rejects. */
+  /** Ends after the request in flight, which gets `limits.forwardStopMs` to finish. Never rejects. */
   async close(): Promise<void> {
     const ended = async () => {
       await this.#looking;
@@ -159,20 +159,23 @@ export class AlarmHook {
       await this.#woken.wait(closing, this.limits.alarmLookMs);
       await this.#wait(waitMs - this.limits.alarmLookMs);
     }
-    // The answer to the last post.
+    // Saves the answer to the last post.
     await this.#save().catch((error: Error) => void this.#failed(error));
   }
 
-  /** Waits for events, for `tryNow`, for a look or for the end; at most `ms`. */
+  /** Waits for events, for `tryNow`, for a look or for the end, but at most `ms`. */
   async #wait(ms: number): Promise<void> {
     const over = new AbortController();
     const signal = AbortSignal.any([over.signal, this.traffic.closing]);
-    const untilLook = ms < this.limits.forwardLookMs ? Math.max(0, ms) : undefined; // a look is sooner than a longer time
+    const untilLook = ms < this.limits.forwardLookMs ? Math.max(0, ms) : undefined; // a look comes before a longer time has passed
     await Promise.race([this.#progress.more(signal), this.#woken.wait(signal, untilLook)]);
     over.abort();
   }
 
-  /** Looks, and posts what is due. @returns for how long nothing is, without an event. @throws the error of a system call, or that of the state */
+  /**
+   * Looks, and posts what is due. @returns how long nothing will be due unless an event arrives. @throws the error of a system call, or of the
+   * state
+   */
   async #round(): Promise<number> {
     const { traffic } = this;
     for (;;) {
@@ -193,13 +196,16 @@ export class AlarmHook {
     }
   }
 
-  /** Nothing is due. If the hook did not take the last post, that stays shown: it is not known whether it would take another one. */
+  /**
+   * Nothing is due. If the hook did not accept the last post, the status still shows that, since the hook might not accept another
+   * one either.
+   */
   #idle(): void {
     this.#state = IDLE;
     if (!this.#hasFailed) this.#trouble.end();
   }
 
-  /** @returns why nothing can be posted, and for how long that is so */
+  /** @returns why nothing can be posted, and for how long */
   #failed(error: Error): number {
     const { forwardCheckMs } = this.limits;
     return this.#block(
@@ -214,7 +220,7 @@ export class AlarmHook {
     return waitMs;
   }
 
-  /** @returns the state with all events. @throws Error if it takes long to read it, or it cannot be read */
+  /** @returns the state with all events. @throws Error if reading it takes too long, or fails */
   async #states(): Promise<AssetStates> {
     if (!this.#assets.isLive)
       await this.#assets.whenCurrent(endingAfter(this.limits.assetsWaitMs, this.traffic.closing));
@@ -242,7 +248,7 @@ export class AlarmHook {
     return decisions;
   }
 
-  /** Looks, unless it did a short time ago. */
+  /** Looks, unless the last look was a short time ago. */
   async #lookAt(states: AssetStates, decisions: Decisions): Promise<AlarmMoment> {
     const at = this.#options.clock.look();
     if (at.monoMs < this.#nextLookMs) return at;
@@ -314,7 +320,7 @@ export class AlarmHook {
       });
   }
 
-  /** Durably. @throws the error of a system call; then the next round does it again */
+  /** Saves the file durably. @throws the error of a system call; the next round then tries again */
   async #save(): Promise<void> {
     const decisions = this.#decisions;
     if (decisions?.isChanged !== true) return;
@@ -322,7 +328,7 @@ export class AlarmHook {
     decisions.isChanged = false;
   }
 
-  /** @returns the line with a seq; undefined if the journal does not have it any more. @throws the error of a system call */
+  /** @returns the line with a seq; undefined if the journal no longer has it. @throws the error of a system call */
   async #lineAt(seq: number): Promise<Line | undefined> {
     const { disk, limits } = this;
     const filter = { afterSeq: seq - 1, untilSeq: seq };
@@ -333,7 +339,7 @@ export class AlarmHook {
   }
 }
 
-/** Runs work in parts, between which others have their turns. @returns how long it took, in ms */
+/** Runs work in parts, between which other work gets its turn. @returns how long it took, in ms */
 async function inTurns(work: Generator<void, void>): Promise<number> {
   for (let workedMs = 0; ; await new Promise(setImmediate)) {
     const fromMs = performance.now();
@@ -356,6 +362,6 @@ function attemptOf(sent: Sent): Attempt {
   }
 }
 
-/** The looks of a hook take at most a twentieth of the time. */
+/** The looks of a hook use at most a twentieth of the time. */
 const WORK_FACTOR = 20;
 const CIRCLE = 'an event has passed too many hooks and is not posted: is there a circle?';

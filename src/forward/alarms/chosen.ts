@@ -1,24 +1,27 @@
-/** The alarms that a hook hears of first if there is no space for all: ERROR, then WARN, then silence, of each the oldest ones. */
+/**
+ * Chooses the alarms that are sent to a hook first if there is no space for all: first ERROR, then WARN, then silence, and within
+ * each the oldest.
+ */
 
 import type { Alarm } from './alarm.ts';
 
 export class Chosen {
   readonly #max: number;
   #all: Alarm[] = [];
-  /** The last one that is chosen so far, once so many were offered. */
+  /** The last alarm of the current choice, once enough alarms were offered. */
   #last: Alarm | undefined;
 
-  /** @param max how many are chosen; of up to twice as many the memory is taken meanwhile */
+  /** @param max the number of alarms to choose; memory is used for up to twice as many while choosing */
   constructor(max: number) {
     this.#max = max;
   }
 
-  /** Whether an alarm could be one of the chosen ones. */
+  /** Whether an alarm can be among the chosen ones. */
   accepts(alarm: Compared): boolean {
     return this.#max > 0 && (this.#last === undefined || compare(alarm, this.#last) < 0);
   }
 
-  /** @param alarm that is accepted */
+  /** @param alarm must be accepted */
   add(alarm: Alarm): void {
     this.#all.push(alarm);
     if (this.#all.length < 2 * this.#max) return;
@@ -26,7 +29,7 @@ export class Chosen {
     this.#last = this.#all.at(-1);
   }
 
-  /** @returns the chosen ones, the first one first */
+  /** @returns the chosen alarms, the first one first */
   taken(): Alarm[] {
     return this.#all.sort(compare).slice(0, this.#max);
   }

@@ -1,18 +1,22 @@
 /**
- * The clock of alarms. Devices deliver what they have when the service starts, and when it runs again, so nothing becomes silent for
- * `alarmGraceMs` after that.
+ * The clock of alarms. Devices deliver their backlog when the service starts or resumes, so no asset becomes silent for `alarmGraceMs`
+ * after that.
  *
- * A process that was suspended or stopped, and a clock that was moved, show in two looks: the time of day and the monotonic clock, which
- * continues while a process is stopped and not while the machine sleeps, went on by different times, or both by a long one.
+ * Two consecutive looks reveal a process that was suspended or stopped, and a clock that was set: the time of day and the monotonic
+ * clock, which continues while a process is stopped but not while the machine sleeps, advanced by different times, or both by a long
+ * time.
  */
 
 /** The clocks at a look, in milliseconds. */
 export interface AlarmMoment {
-  /** Since 1970. */
+  /** In ms since 1970. */
   readonly nowMs: number;
-  /** Of the monotonic clock. */
+  /** By the monotonic clock. */
   readonly monoMs: number;
-  /** When the service began to run with this clock: its start, or the last move or stop. Of the monotonic clock. */
+  /**
+   * When the service started to run with this clock: its start, or the last time that it was stopped or the clock was
+   * set. By the monotonic clock.
+   */
   readonly quietFromMs: number;
 }
 
@@ -23,14 +27,14 @@ export class AlarmClock {
   readonly #read: Clocks;
   #last: AlarmMoment;
 
-  /** The start of the service is now. @param read both clocks */
+  /** The service starts now. @param read reads both clocks */
   constructor(read: Clocks = () => ({ nowMs: Date.now(), monoMs: performance.now() })) {
     this.#read = read;
     const first = read();
     this.#last = { ...first, quietFromMs: first.monoMs };
   }
 
-  /** Looks at the clocks. It is called at least every half minute. */
+  /** Looks at the clocks. Called at least every half minute. */
   look(): AlarmMoment {
     const { nowMs, monoMs } = this.#read();
     const last = this.#last;
@@ -41,5 +45,5 @@ export class AlarmClock {
   }
 }
 
-/** Two looks that differ by more show a move of the clock, or a stop. */
+/** If two looks differ by more, the clock was set or the process was stopped. */
 const MOVED_MS = 60_000;

@@ -1,9 +1,10 @@
 /**
- * What one hook of one journal hears, and when. It decides, and writes and sends nothing itself: what it has decided is in `file`, and
- * `isChanged` says that the file has to be written before anything is sent.
+ * Decides what one hook of one journal is sent, and when. It writes and sends nothing itself: `file` has the decisions, and
+ * `isChanged` means that the file must be written before anything is sent.
  *
- * One post at a time: it is open from before it is sent until its answer is known. An open post that might have arrived is sent again
- * with the same key and the same content, even if it is not true any more: the hook might have it, and the difference ends it.
+ * There is one post at a time. It is open from before it is sent until its answer is known. An open post that might have arrived is
+ * sent again with the same key and content, even if it is no longer true, since the hook might have it; the next difference then
+ * corrects it.
  */
 
 import type { AssetStates } from '../../assets/asset-state.ts';
@@ -20,40 +21,40 @@ import { Silence } from './silence.ts';
 import type { OpenPost, ToldFile } from './told-file.ts';
 import { wanted } from './wanted.ts';
 
-/** What became of an attempt to send the open post. */
+/** The result of an attempt to send the open post. */
 export type Attempt =
   | 'taken'
-  /** It will be refused again. */
+  /** The post was refused, and would be refused again. */
   | 'refused'
-  /** A failure of the hook, which might have it. */
+  /** The hook failed, and might have the post. */
   | 'failed'
-  /** The hook might have it: there is no complete answer. */
+  /** The hook might have the post: there is no complete answer. */
   | 'in doubt'
-  /** The hook does not have it. */
+  /** The hook does not have the post. */
   | 'not taken';
 
-/** What a post came to. */
+/** The outcome of a post. */
 export type PostOutcome = 'taken' | 'refused' | 'in doubt';
 
 export class Decisions {
   readonly file: ToldFile;
   readonly rules: AlarmRules;
-  /** Whether the file lacks something that was decided. */
+  /** Whether the file lacks a decision. */
   isChanged = false;
-  /** How many alarms hold and have no space. */
+  /** Number of alarms that hold but have no space. */
   left = 0;
-  /** How many changes are due and not taken yet. */
+  /** Number of changes that are due and not accepted yet. */
   waiting = 0;
   readonly #limits: Limits;
   readonly #held: Held;
   readonly #silence: Silence;
   /** Whether the hook might have the open post. */
   #mayHave: boolean;
-  /** Since when all answers for the open post are failures, of the monotonic clock. */
+  /** Since when all answers for the open post have been failures, by the monotonic clock. */
   #failingMs: number | undefined;
   #ready: readonly Change[] = [];
 
-  /** @param file what the hook has heard before */
+  /** @param file what the hook was sent earlier */
   constructor(file: ToldFile, rules: AlarmRules, limits: Limits) {
     this.file = file;
     this.rules = rules;
@@ -63,24 +64,24 @@ export class Decisions {
     this.#mayHave = file.open !== undefined;
   }
 
-  /** What is to be posted next; undefined while nothing is, or a post is open. */
+  /** The next change to post; undefined while there is none, or a post is open. */
   get next(): Change | undefined {
     return this.file.open === undefined ? this.#ready[0] : undefined;
   }
 
-  /** @returns when something can be due without an event, as `Held.dueMs` */
+  /** @returns when a change can become due without an event: see `Held.dueMs` */
   dueMs(monoMs: number): number {
     return this.#held.dueMs(monoMs);
   }
 
   /**
-   * Looks at a state that has all events. Yields after each part of the work.
-   * @returns after everything that does not need to be posted is noted
+   * Looks at a state that includes all events. Yields after each part of the work.
+   * @returns after everything that does not need a post is noted
    */
   *look(states: AssetStates, at: AlarmMoment): Generator<void, void> {
     const { file } = this;
     if (file.made === undefined) yield* this.#make(states, at, () => true);
-    // Only now it is known what has been silent since before the hook began.
+    // Only now it is known which assets have been silent since before the hook started.
     else if (Date.parse(file.made) < EARLIEST_MS && at.nowMs >= EARLIEST_MS)
       yield* this.#make(states, at, ({ on }) => on === 'stale');
     const { holding, left } = yield* wanted(states, file.told, at, this.#wanting);
@@ -100,7 +101,7 @@ export class Decisions {
     this.#count();
   }
 
-  /** Takes a change as heard that the hook does not get. */
+  /** Records a change as known to the hook although it is not posted. */
   note(change: Change): void {
     const { key, now, before } = change;
     if (now === undefined) this.file.told.delete(key);
@@ -110,7 +111,7 @@ export class Decisions {
     this.#settled(key);
   }
 
-  /** Begins a post. Then the file has to be written before it is sent. */
+  /** Opens a post. The file must be written before the post is sent. */
   begin(post: OpenPost): void {
     this.file.open = post;
     this.isChanged = true;
@@ -119,7 +120,7 @@ export class Decisions {
     this.#count();
   }
 
-  /** @returns what the open post came to; undefined if it is to be sent again */
+  /** @returns the outcome of the open post; undefined if it must be sent again */
   answered(attempt: Attempt, { nowMs, monoMs }: AlarmMoment): PostOutcome | undefined {
     if (attempt === 'failed' || attempt === 'in doubt') this.#mayHave = true;
     if (attempt === 'failed') this.#failingMs ??= monoMs;
@@ -138,7 +139,10 @@ export class Decisions {
     return attempt === 'taken' || attempt === 'refused' ? attempt : 'in doubt';
   }
 
-  /** Takes as heard what an earlier version posted to the hook: what is stale, and what fails since before its last event. */
+  /**
+   * Records as known what an earlier version posted to the hook: stale assets, and checks that have failed since before its
+   * last event.
+   */
   *continueAfter({ seq, stale }: Former, states: AssetStates, at: AlarmMoment): Generator<void, void> {
     const { file } = this;
     file.made = timeText(at.nowMs);
@@ -149,7 +153,7 @@ export class Decisions {
       if (alarm.on === 'failed' && alarm.sinceSeq <= seq) file.told.set(key, { ...alarm, posted: file.made });
   }
 
-  /** Notes what holds when a hook is new, or when the clock is set. */
+  /** Notes the alarms that hold when a hook is new, or when the clock is set. */
   *#make(states: AssetStates, at: AlarmMoment, isNoted: (alarm: { on: string }) => boolean): Generator<void, void> {
     const { file, rules } = this;
     if (rules.begin === 'now') {
@@ -161,7 +165,7 @@ export class Decisions {
     this.isChanged = true;
   }
 
-  /** An open post that was surely not taken is dropped if it is not true any more. */
+  /** Drops an open post that the hook certainly does not have, if it is no longer true. */
   #dropOpen(changes: readonly Change[]): void {
     const { open } = this.file;
     if (open === undefined || this.#mayHave) return;
@@ -172,7 +176,7 @@ export class Decisions {
     this.isChanged = true;
   }
 
-  /** Whether the hook hears of a change: of a beginning if it wants beginnings, of an end if it heard the beginning, or wants none. */
+  /** Whether a change is posted to the hook: a start if it wants starts, an end if it was sent the start or wants only ends. */
   #isPosted({ on, now, before }: Change): boolean {
     if (!this.rules.on.has(on)) return false;
     return now !== undefined || before!.posted !== null || !this.rules.on.has(before!.on);
@@ -189,7 +193,7 @@ export class Decisions {
     this.waiting = this.#ready.length + (isAmong ? 0 : 1);
   }
 
-  /** The key that the open post is about; undefined without one. */
+  /** The alarm key of the open post; undefined without an open post. */
   get #openKey(): string | undefined {
     const { open } = this.file;
     return open && alarmKey(subjectOf(open.about));

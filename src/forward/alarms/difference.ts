@@ -1,4 +1,4 @@
-/** What a hook is to hear: the difference between the alarms that hold and those that it has heard of. */
+/** The changes that a hook must be sent: the difference between the alarms that hold and those that it was sent. */
 
 import type { AlarmKind } from '../settings.ts';
 import { type Alarm, endOf, type ToldAlarm, type ToldAlarms } from './alarm.ts';
@@ -6,13 +6,16 @@ import { type Alarm, endOf, type ToldAlarm, type ToldAlarms } from './alarm.ts';
 export interface Change {
   readonly key: string;
   readonly on: AlarmKind;
-  /** What holds now; undefined if the alarm ended. */
+  /** The alarm that holds now; undefined if it ended. */
   readonly now: Alarm | undefined;
-  /** What the hook has heard of; undefined if of nothing. */
+  /** The alarm that the hook was sent; undefined if there was none. */
   readonly before: ToldAlarm | undefined;
 }
 
-/** @param holding by their keys @returns what begins, or has another severity, by when it began, and then what ends */
+/**
+ * @param holding the alarms that hold, by key @returns first the alarms that start or change their severity, in the
+ * order of their starts, and then those that end
+ */
 export function difference(told: ToldAlarms, holding: ReadonlyMap<string, Alarm>): Change[] {
   const begun: (Change & { readonly now: Alarm })[] = [];
   for (const [key, now] of holding) {

@@ -1,6 +1,6 @@
 /**
- * What a hook was posted by version 0.3, which had a cursor and a file of stale assets. Both files stay, for a way back; this one goes with
- * version 0.5.
+ * What version 0.3 posted to a hook. That version had a cursor and a file of stale assets. Both files are kept to allow a downgrade; this
+ * module is removed in version 0.5.
  */
 
 import type { Limits } from '../../config/limits.ts';
@@ -13,13 +13,13 @@ import type { ToldAlarm } from './alarm.ts';
 export interface Former {
   /** The last event that the hook had. */
   readonly seq: number;
-  /** The stale assets that it was posted. */
+  /** The stale assets that were posted to it. */
   readonly stale: readonly ToldAlarm[];
 }
 
 /**
  * @param name of the destination
- * @returns undefined if there is no cursor, or it is lost: then the hook is new
+ * @returns undefined if there is no cursor, or it is lost; the hook then counts as new
  * @throws the error of a system call
  */
 export async function readFormer(
@@ -39,5 +39,5 @@ function staleIn({ asset_key, seq, since }: { asset_key: string[]; seq: number; 
   return { on: 'stale', ...subject, severity: undefined, sinceMs: Date.parse(since), sinceSeq: seq, posted: since };
 }
 
-/** A line that is whole, of an asset that was posted. */
+/** A complete line of an asset that was posted. */
 const STALE_LINE = /^\{"asset_key":.*,"posted":true\}$/;

@@ -1,33 +1,33 @@
 /**
- * For how long a hook waits before it hears of a difference. All of it is in memory only.
+ * How long a hook waits before it is sent a difference. All of this is in memory only.
  *
- * - A difference is posted once it has held for `alarmHeldMs`, whatever its severity meanwhile: a quick flip, or a load of old results,
- *   is posted as what it ends with. One that comes and goes and never holds so long is posted after `alarmPauseMs` of this: otherwise
- *   two reporters of one check, one of them broken, would never be heard.
- * - After a post the next one of the same key waits for `alarmPauseMs`, unless WARN becomes ERROR.
+ * - A difference is posted once it has held for `alarmHeldMs`, regardless of changes of its severity in that time. After a quick flip,
+ *   or a load of old results, only the final state is posted. A difference that comes and goes and never holds that long is posted
+ *   after `alarmPauseMs`: otherwise a hook would never learn of two reporters of one check, one of which is broken.
+ * - After a post the next one with the same key waits for `alarmPauseMs`, unless WARN becomes ERROR.
  */
 
 import type { Limits } from '../../config/limits.ts';
 import type { AlarmKind } from '../settings.ts';
 import type { Change } from './difference.ts';
 
-/** A key whose alarm is another one than the hook has heard of. Times are of the monotonic clock. */
+/** A key whose alarm differs from the one that the hook was sent. Times are from the monotonic clock. */
 interface Difference {
   on: AlarmKind;
-  /** Of what holds: it shows that the alarm ended and began again between two looks. */
+  /** The seq of the alarm that holds. If it changes, the alarm ended and started again between two looks. */
   sinceSeq: number | undefined;
-  /** Since when it holds. */
+  /** When it started to hold. */
   fromMs: number;
-  /** When it was there first. */
+  /** When it was first seen. */
   firstMs: number;
-  /** Since when it is not there; undefined while it is. */
+  /** When it disappeared; undefined while it holds. */
   goneMs: number | undefined;
 }
 
 export class Held {
   readonly #limits: Limits;
   readonly #differences = new Map<string, Difference>();
-  /** When a key was posted last, the oldest first. */
+  /** When each key was last posted, the oldest first. */
   readonly #posted = new Map<string, number>();
 
   constructor(limits: Limits) {
@@ -41,7 +41,7 @@ export class Held {
     for (const [key, one] of this.#differences) {
       if (present.has(key)) continue;
       one.goneMs ??= monoMs;
-      // It came and went no longer, or it is over.
+      // Either it comes and goes without holding any longer, or it is over.
       if (one.goneMs - one.fromMs >= alarmHeldMs || monoMs - one.goneMs >= alarmPauseMs) this.#differences.delete(key);
     }
     for (const { key, on, now } of changes) {
@@ -57,24 +57,24 @@ export class Held {
     for (const [key, atMs] of this.#posted) if (monoMs - atMs >= alarmPauseMs) this.#posted.delete(key);
   }
 
-  /** Whether a difference of the last look has held for long enough. */
+  /** Whether a difference found by the last look has held for long enough. */
   hasHeld({ key }: Change, monoMs: number): boolean {
     const one = this.#differences.get(key);
     return one !== undefined && this.#heldMs(one) <= monoMs;
   }
 
-  /** Whether the last post about its key was a short time ago. */
+  /** Whether the last post with its key was a short time ago. */
   isPaused({ key, now, before }: Change): boolean {
     const isRise = now?.severity === 'ERROR' && before?.severity === 'WARN';
     return !isRise && this.#posted.has(key);
   }
 
-  /** A difference was posted, or noted. */
+  /** Called when a difference was posted or noted. */
   settled(key: string): void {
     this.#differences.delete(key);
   }
 
-  /** A difference was posted, and its answer is known. */
+  /** Called when a difference was posted and its answer is known. */
   posted(key: string, monoMs: number): void {
     this.settled(key);
     this.#posted.delete(key);
@@ -82,7 +82,9 @@ export class Held {
     for (const old of this.#posted.keys()) if (this.#posted.size > this.#keysMax) this.#posted.delete(old);
   }
 
-  /** @returns when the next difference will have held for long enough, or its pause will end; infinite if that needs an event */
+  /**
+   * @returns when the next difference will have held for long enough, or its pause will end; infinite if that requires an event
+   */
   dueMs(monoMs: number): number {
     let nextMs = Number.POSITIVE_INFINITY;
     for (const [key, one] of this.#differences) {
@@ -98,7 +100,7 @@ export class Held {
     return Math.min(fromMs + alarmHeldMs, Math.max(fromMs, firstMs + alarmPauseMs));
   }
 
-  /** Keys that do not differ now leave first. */
+  /** Forgets keys without a current difference first. */
   #bound(present: ReadonlySet<string>): void {
     for (const key of this.#differences.keys()) {
       if (this.#differences.size <= this.#keysMax) return;
@@ -106,7 +108,7 @@ export class Held {
     }
   }
 
-  /** Differences of now are at most the alarms that the hook has heard of and as many others. */
+  /** The current differences are at most the alarms that the hook was sent, and the same number again. */
   get #keysMax(): number {
     return 2 * this.#limits.alarmsMax;
   }

@@ -1,4 +1,4 @@
-/** What a hook gets of a change: the member `alarm`, and what the change is about. */
+/** The content of a post about a change: the member `alarm`, and the members about its subject. */
 
 import { type Asset, type AssetStates, keyOf } from '../../assets/asset-state.ts';
 import type { Check, Slot } from '../../assets/check-state.ts';
@@ -15,17 +15,17 @@ export type Because = 'passed' | 'reported' | 'severity' | 'clock' | 'forgotten'
 /** The member `alarm` of a body. */
 export interface AlarmJson {
   readonly on: AlarmKind;
-  /** Of an end. */
+  /** Set when an alarm ends. */
   readonly because?: Because;
-  /** Of a beginning, or another severity. */
+  /** Set when an alarm starts or changes its severity. */
   readonly since?: string;
   readonly since_seq?: number;
   readonly in_a_row?: number;
-  /** What the hook has heard before. */
+  /** What the hook was sent before. */
   readonly before?: { readonly severity?: string | undefined; readonly since: string; readonly since_seq?: number };
 }
 
-/** The other members, if the journal does not have the line of the result. */
+/** The other members, used if the journal does not have the line of the result. */
 export interface AboutJson {
   readonly asset_key: readonly string[];
   readonly check_name?: string | undefined;
@@ -34,15 +34,15 @@ export interface AboutJson {
   readonly severity?: string | undefined;
 }
 
-/** A post, as it is sent again after a stop, whatever holds then. */
+/** A post. After a stop it is sent again unchanged, whatever holds then. */
 export interface Post {
   readonly alarm: AlarmJson;
   readonly about: AboutJson;
-  /** The event whose line is sent; undefined of silence. */
+  /** The event whose line is sent; undefined for silence. */
   readonly seq?: number | undefined;
 }
 
-/** @returns what a change is posted as */
+/** @returns the post for a change */
 export function postOf({ on, now, before }: Change, states: AssetStates, rules: AlarmRules): Post {
   const subject = (now ?? before)!;
   const check = checkOf(states, subject);
@@ -70,7 +70,7 @@ function endPost(on: AlarmKind, before: ToldAlarm, ending: Ending): Post {
   const because = reasonOf(before, ending);
   if (before.on === 'stale') return { alarm: { on, because, before: { since } }, about };
   const alarm = { on, because, before: { severity, since, since_seq } };
-  // A pass without a partition can have ended it, and then no result of its partition is kept.
+  // A pass without a partition can have ended the alarm; no result of its partition is then kept.
   const { check, slot = check?.whole } = ending;
   const passed = slot?.passed ?? true;
   return { alarm, about: { ...about, passed, severity: slot?.severity ?? severity }, seq: slot?.seq };
@@ -89,12 +89,12 @@ function aboutOf({ asset, check, partition }: Subject): AboutJson {
   return { asset_key: keyOf({ name: asset }), check_name: check, partition };
 }
 
-/** @returns the subject that `postOf` made the members of */
+/** @returns the subject from which `postOf` created the members */
 export function subjectOf({ asset_key, check_name, partition }: AboutJson): Subject {
   return { asset: asset_key.join(BETWEEN_PARTS), check: check_name, partition };
 }
 
-/** @returns what begins with a post, or has another severity; undefined if it is about an end */
+/** @returns the alarm that a post starts, or whose severity it changes; undefined if the post is about an end */
 export function begunWith({ alarm, about }: Post): Alarm | undefined {
   const { on, since, since_seq } = alarm;
   if (on !== 'failed' && on !== 'stale') return undefined;

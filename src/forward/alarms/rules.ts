@@ -1,4 +1,4 @@
-/** What a hook with `on` wants to hear of, by its settings. */
+/** Which alarms a hook with `on` wants, according to its settings. */
 
 import { keptText, keyOf } from '../../assets/asset-state.ts';
 import type { Slot } from '../../assets/check-state.ts';
@@ -8,19 +8,19 @@ import type { AlarmKind, DestinationSettings } from '../settings.ts';
 import { type Beginning, endOf } from './alarm.ts';
 
 export interface AlarmRules {
-  /** What is posted. */
+  /** The kinds of alarms that are posted. */
   readonly on: ReadonlySet<AlarmKind>;
-  /** Whether a new hook gets all that holds, or what begins from now on. */
+  /** Whether a new hook gets all alarms that hold, or only those that start from now on. */
   readonly begin: 'first' | 'now';
-  /** After which time an asset is silent; infinite if silence does not count. */
+  /** After how long an asset is silent; infinite if silence does not count. */
   readonly staleMs: number;
-  /** The first parts of the keys of all its assets; undefined if any asset can be wanted. */
+  /** The first parts of the keys of all wanted assets; undefined if any asset can be wanted. */
   readonly keyPrefix: readonly string[] | undefined;
-  /** Whether the settings name the asset with this name. */
+  /** Whether the settings include the asset with this name. */
   readonly covers: (asset: string) => boolean;
-  /** Whether the settings name the check with this name. */
+  /** Whether the settings include the check with this name. */
   readonly coversCheck: (check: string) => boolean;
-  /** Whether a failure of a check that they name is wanted. */
+  /** Whether a failure of an included check is wanted. */
   readonly wants: (partition: string | undefined, slot: Slot) => boolean;
 }
 
@@ -41,7 +41,7 @@ export function rulesOf({ on = [], begin, staleAfter, only = {} }: DestinationSe
   };
 }
 
-/** Whether a kind of alarms counts: its beginning or its end is posted. */
+/** Whether alarms of a kind matter, because their start or end is posted. */
 export function hears({ on }: AlarmRules, kind: Beginning): boolean {
   return on.has(kind) || on.has(endOf[kind]);
 }

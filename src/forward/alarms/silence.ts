@@ -1,11 +1,10 @@
 /**
- * The assets of a journal that are silent, for a hook. A silent asset is one without an event for `staleAfter`, by when its last event
- * happened:
+ * The silent assets of a journal, for a hook. An asset is silent if its last event happened longer than `staleAfter` ago:
  *
- * - Nothing becomes silent for `alarmGraceMs` after the service began to run, since devices deliver what they have first.
- * - A time that is ahead of the clock, or from before there were journals, says nothing. Such an asset counts from when the service
- *   began to run, and what the hook has heard of it stays until it has an event.
- * - While the clock is not set, nothing of silence begins or ends.
+ * - No asset becomes silent for `alarmGraceMs` after the service started to run, since devices deliver their backlog first.
+ * - A time that is ahead of the clock, or from before journals existed, is meaningless. The time of such an asset counts from when the
+ *   service started to run, and what the hook was sent about it remains valid until the asset has an event.
+ * - While the clock is not set, no silence starts or ends.
  */
 
 import type { Asset, AssetStates } from '../../assets/asset-state.ts';
@@ -16,13 +15,13 @@ import { Chosen } from './chosen.ts';
 import type { AlarmMoment } from './clock.ts';
 import { type AlarmRules, hears } from './rules.ts';
 
-/** What one search through all assets found. */
+/** The result of a search through all assets. */
 interface Found {
-  /** The first of those that the hook has not heard of, by their names. */
+  /** The first assets, by name, of which the hook has not been sent an alarm. */
   readonly names: readonly string[];
-  /** How many others it has not heard of. */
+  /** The number of other assets without a sent alarm. */
   readonly others: number;
-  /** When the next search is due, unless the service was stopped since: of the monotonic clock. */
+  /** When the next search is due, by the monotonic clock, unless the service was stopped in the meantime. */
   readonly nextMs: number;
   readonly quietFromMs: number;
 }
@@ -37,7 +36,10 @@ export class Silence {
     this.#limits = limits;
   }
 
-  /** @returns the alarm of an asset that the hook has heard of, as it is now; undefined if it is not silent any more */
+  /**
+   * @returns the current alarm of an asset for which the hook was sent an alarm; undefined if the asset is no longer
+   * silent
+   */
   stillSilent(states: AssetStates, before: ToldAlarm, at: AlarmMoment): Alarm | undefined {
     const asset = states.get(before.asset);
     if (!hears(this.#rules, 'stale') || asset === undefined || !this.#rules.covers(asset.name)) return undefined;
@@ -47,10 +49,11 @@ export class Silence {
   }
 
   /**
-   * Finds the silent assets that the hook has not heard of. All assets are looked at only when one of them can have become silent
-   * since: other looks are about those that were found.
-   * @param isNoted whether they are only noted: then those count as well that are not silent yet because the service has just begun
-   * @returns the first of them, and how many others there are
+   * Finds the silent assets for which the hook was sent no alarm. All assets are searched only when one of them can have become
+   * silent; other looks check only the assets found before.
+   * @param isNoted whether they are only noted. Then assets also count that are not silent yet only because the service has just
+   * started
+   * @returns the first of them, and the number of others
    */
   *look(
     states: AssetStates,
@@ -94,13 +97,13 @@ export class Silence {
     const names = chosen.taken().map(({ asset }) => asset);
     const others = count - names.length;
     const { staleCheckMs, staleCheckMsMax } = this.#limits;
-    // A new asset cannot become stale before that, unless its first event is a late one.
+    // A new asset cannot become stale before that, unless its first event arrives late.
     const untilNextMs = others > 0 ? 0 : Math.min(firstMs - at.monoMs, this.#rules.staleMs, staleCheckMsMax);
     const nextMs = at.monoMs + Math.max(untilNextMs, staleCheckMs);
     return { names, others, nextMs, quietFromMs: at.quietFromMs };
   }
 
-  /** @returns when an asset counts as silent that the hook has not heard of, unless it has an event: of the monotonic clock */
+  /** @returns when an asset without a sent alarm counts as silent unless it has an event, by the monotonic clock */
   #becomesSilentMs(asset: Asset, at: AlarmMoment, isNoted: boolean): number {
     const graceEndMs = isNoted ? Number.NEGATIVE_INFINITY : at.quietFromMs + this.#limits.alarmGraceMs;
     return Math.max(graceEndMs, this.#silentFromMs(asset, at));
@@ -112,7 +115,7 @@ export class Silence {
   }
 }
 
-/** Whether the time of the last event of an asset says nothing: a clock was ahead, or not set. */
+/** Whether the time of the last event of an asset is meaningless, because a clock was ahead or not set. */
 function isUnknown({ aliveMs }: Asset, { nowMs }: AlarmMoment): boolean {
   return aliveMs > nowMs + CLOCK_AHEAD_MS || aliveMs < EARLIEST_MS;
 }

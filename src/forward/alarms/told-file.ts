@@ -1,13 +1,13 @@
 /**
- * What a hook has heard, durably: `forward-NAME.alarms` in the folder of the journal.
+ * The durable record of what a hook was sent: `forward-NAME.alarms` in the folder of the journal.
  *
  *     file  = head alarm… end                         (JSON lines)
  *     head  = {"format":1,"made":"…","open":null}
  *     alarm = {"on":"failed","asset_key":["a"],"check_name":"c","partition":"p","severity":"ERROR","since":"…","since_seq":7,"posted":"…"}
  *     end   = {"alarms":1,"crc":"…"}
  *
- * `open` is the post that is being sent, or that was when the service ended: the hook might have it. `posted` is null of what was noted
- * and not posted. The file is replaced as a whole, and `crc` is the CRC-32 of all bytes before its member.
+ * `open` is the post that is being sent, or was being sent when the service ended, so the hook might have it. `posted` is null for an
+ * alarm that was noted and not posted. The file is replaced as a whole, and `crc` is the CRC-32 of all bytes before its member.
  */
 
 import { keyOf } from '../../assets/asset-state.ts';
@@ -18,7 +18,7 @@ import { isSealed, sealed } from '../../journal/sealed.ts';
 import { alarmKey, type Beginning, type ToldAlarm } from './alarm.ts';
 import { type AboutJson, type Post, subjectOf, timeText } from './post.ts';
 
-/** A post that was begun. */
+/** A post that was opened. */
 export interface OpenPost extends Post {
   /** The UUID of its key. */
   readonly id: string;
@@ -26,16 +26,16 @@ export interface OpenPost extends Post {
   readonly hooks: number;
 }
 
-/** What the file has, in memory. */
+/** The content of the file, in memory. */
 export interface ToldFile {
-  /** When the first version was made, as `2026-11-20T15:19:45.266Z`; undefined before that. */
+  /** When the file was first created, as `2026-11-20T15:19:45.266Z`; undefined before that. */
   made: string | undefined;
   open: OpenPost | undefined;
-  /** By their keys. */
+  /** The alarms by key. */
   readonly told: Map<string, ToldAlarm>;
 }
 
-/** An alarm in its line, with the members in this order. */
+/** An alarm in the form of its line, with the members in this order. */
 interface AlarmLine extends AboutJson {
   readonly on: Beginning;
   readonly since: string;
@@ -43,14 +43,15 @@ interface AlarmLine extends AboutJson {
   readonly posted: string | null;
 }
 
-/** @returns what a new hook has heard */
+/** @returns the record of a new hook */
 export function newToldFile(): ToldFile {
   return { made: undefined, open: undefined, told: new Map() };
 }
 
 /**
  * @param name of the destination
- * @returns what the file has; without a file that of a new hook; undefined if it is damaged, or of another format
+ * @returns the content of the file, or the record of a new hook if there is no file; undefined if the file is damaged
+ * or has another format
  * @throws the error of a system call
  */
 export async function readTold(
@@ -66,7 +67,7 @@ export async function readTold(
   const [head, ...lines] = text
     .split('\n')
     .slice(0, -2)
-    .map((line) => JSON.parse(line)); // without the end
+    .map((line) => JSON.parse(line)); // without the last line
   if (head?.format !== FORMAT) return undefined;
   for (const line of lines as AlarmLine[]) {
     const { on, severity, since, since_seq: sinceSeq, posted } = line;
@@ -76,7 +77,7 @@ export async function readTold(
   return { ...file, made: head.made, open: head.open ?? undefined };
 }
 
-/** Replaces the file, durably. @throws the error of a system call, after which the folder has the old file or the new one */
+/** Replaces the file, durably. @throws the error of a system call; the folder then has the old file or the new one */
 export async function writeTold(disk: Disk, name: string, { made, open, told }: ToldFile): Promise<void> {
   const head = { format: FORMAT, made, open: open ?? null };
   const lines = [head, ...[...told.values()].map(lineOf)].map((line) => `${JSON.stringify(line)}\n`);
@@ -94,5 +95,5 @@ export function toldName(name: string): string {
   return `forward-${name}.alarms`;
 }
 
-/** A program that finds another number does not read the file. */
+/** A program that finds another number rejects the file. */
 const FORMAT = 1;

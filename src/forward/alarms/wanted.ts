@@ -1,4 +1,4 @@
-/** The alarms that hold, and that a hook hears of: at most `alarmsMax` with `alarmBytesMax`, first those that it has heard of. */
+/** The alarms that hold and that a hook wants: at most `alarmsMax` with `alarmBytesMax`, starting with those that it was sent. */
 
 import type { AssetStates } from '../../assets/asset-state.ts';
 import { type Check, failuresOf, isFailing, type Slot } from '../../assets/check-state.ts';
@@ -10,9 +10,9 @@ import { type AlarmRules, hears } from './rules.ts';
 import type { Silence } from './silence.ts';
 
 export interface WantedAlarms {
-  /** By their keys. */
+  /** The alarms by key. */
   readonly holding: ReadonlyMap<string, Alarm>;
-  /** How many others hold: there is no space for them. Failures of partitions that the state does not name are counted as well. */
+  /** Number of other alarms that hold and have no space. Failures of partitions that the state does not list are counted too. */
   readonly left: number;
 }
 
@@ -23,9 +23,9 @@ export interface WantedOptions {
 }
 
 /**
- * Yields after each part of the work, which takes about a millisecond. The state may change meanwhile.
- * @param told one of them that has ended counts as well until the hook hears of that, so that the bound holds
- * @param isNoted as for `Silence.look`
+ * Yields after each part of the work, which takes about a millisecond. The state can change between parts.
+ * @param told an alarm that has ended still counts until the hook is sent its end, so that the limit holds
+ * @param isNoted see `Silence.look`
  */
 export function* wanted(
   states: AssetStates,
@@ -57,7 +57,7 @@ export function* wanted(
   return { holding, left: Math.max(0, all - holding.size) };
 }
 
-/** @param chosen gets those that the hook has not heard of. @returns how many failures hold */
+/** @param chosen gets the alarms that the hook was not sent. @returns the number of current failures */
 function* countFailures(
   states: AssetStates,
   told: ToldAlarms,
@@ -85,7 +85,7 @@ interface Offering {
   readonly chosen: Chosen;
 }
 
-/** @returns how many failures of a check hold */
+/** @returns the number of current failures of a check */
 function offer(asset: string, name: string, check: Check, { told, rules, chosen }: Offering): number {
   let count = check.beyond;
   for (const [partition, slot] of failuresOf(check)) {
@@ -98,14 +98,16 @@ function offer(asset: string, name: string, check: Check, { told, rules, chosen 
   return count;
 }
 
-/** @returns the alarm of a check that the hook has heard of, as it is now; undefined if it does not fail any more, or is not wanted any more */
+/**
+ * @returns the current alarm of a check for which the hook was sent an alarm; undefined if the check no longer fails, or is no longer wanted
+ */
 function stillFailing(states: AssetStates, before: ToldAlarm, rules: AlarmRules): Alarm | undefined {
   const slot = slotOf(checkOf(states, before), before);
   if (slot?.passed !== false || !isCovered(before, rules)) return undefined;
   return rules.wants(before.partition, slot) ? failureOf(before, slot) : undefined;
 }
 
-/** Whether the settings still name what an alarm is about. */
+/** Whether the settings still include the subject of an alarm. */
 export function isCovered({ asset, check }: Subject, rules: AlarmRules): boolean {
   if (!rules.covers(asset)) return false;
   return check === undefined ? hears(rules, 'stale') : hears(rules, 'failed') && rules.coversCheck(check);
@@ -123,5 +125,5 @@ function failureOf({ asset, check, partition }: Subject, { severity, sinceMs, si
   return { on: 'failed', asset, check, partition, severity, sinceMs, sinceSeq };
 }
 
-/** Assets, checks and failures that are looked at in a turn. */
+/** Number of assets, checks and failures that are checked in a turn. */
 const FAILURES_A_TURN = 2_000;

@@ -1,4 +1,4 @@
-/** What answers of destinations have in common, whatever their kind and their protocol. */
+/** What the answers of all kinds of destinations have in common, whatever their protocol. */
 
 import { type NoReply, PROXY_REFUSED } from '../../client/connection.ts';
 import { isTlsError, onOneLine } from '../../client/delivery.ts';
@@ -13,10 +13,10 @@ import type { Again, Sent, Stopped } from './destination.ts';
 
 export { readObject } from '../../config/json-file.ts';
 
-/** The members of a JSON object. */
+/** The members of a JSON object in an answer. */
 export type Said = Readonly<Record<string, unknown>>;
 
-/** @returns the remedy for a refused login. @param files the credential files of this kind of destination, as words */
+/** @returns the line that a destination names; undefined unless that has an id and a seq above 0 */
 export function loginHint(
   { tokenFile, passwordFile }: Pick<DestinationSettings, 'tokenFile' | 'passwordFile'>,
   files: string,
@@ -25,7 +25,7 @@ export function loginHint(
   return tokenFile === undefined ? `name ${files}` : `check the token in ${tokenFile}`;
 }
 
-/** @returns the line that a destination names; undefined unless it has a seq above 0 and an id */
+/** Text from a server can have any length, so it is cut between words. */
 export function positionOf({ seq, id }: Said = {}): Position | undefined {
   return Number.isSafeInteger(seq) && (seq as number) > 0 && isId(id) ? { seq: seq as number, id } : undefined;
 }
@@ -36,7 +36,7 @@ export function quoteAnswer(text: string): string {
   return `${onOneLine(text.slice(0, QUOTED_CHARACTERS_MAX).replace(/\s\S*$/, ''))} …`;
 }
 
-/** Like `quoteAnswer`, without the secrets of a login, which a server might repeat. */
+/** Like `quoteAnswer`, without the secrets of a login, which a server might include in its answer. */
 export function quoteWithout({ token, password }: Secrets, text: string): string {
   return quoteAnswer(withoutSecret(withoutSecret(text, token), password));
 }
@@ -45,29 +45,31 @@ export function turnedAway(reason: string): Stopped {
   return { kind: 'stopped', why: 'turned away', reason };
 }
 
-/** @param error of reading a file or a certificate. A file that hangs is read again by itself when its file system is back */
+/** @param error the error of reading a file or a certificate. A file that hangs is read again when its file system is back */
 export function notSent(error: Error): Again | Stopped {
   const reason = `no request was sent: ${onOneLine(error.message)}`;
   return error instanceof LateFileError ? { kind: 'again', reason } : turnedAway(reason);
 }
 
-/** @returns that a destination has the events up to that of a line */
+/** @returns that a destination has all events up to the event of a line */
 export function recordedUpTo({ seq, event }: Line): Extract<Sent, { kind: 'recorded' }> {
   return { kind: 'recorded', seq, id: event.id };
 }
 
-/** Whether a version of a server, such as `2.12.0`, is before another one. */
+/** Whether the version of a server, such as `2.12.0`, is older than another one. */
 export function isOlder(version: string, than: string): boolean {
   return version.localeCompare(than, 'en', { numeric: true }) < 0;
 }
 
-/** @returns what an answer means to every kind of destination that sent lines and does not know its status: 404 is the wrong URL */
+/**
+ * @returns the general meaning of an answer whose status the kind of destination does not define: 404 means that the URL is wrong
+ */
 export function otherwise({ status, reason }: { readonly status: number; readonly reason: string }): Sent & Stopped {
   if (status < 300) return { kind: 'stopped', why: 'not understood', reason: `${reason}; check the URL` };
   return turnedAway(`${reason}; check the URL, and a proxy in front of it`);
 }
 
-/** @returns what it means that no connection to a destination was established */
+/** @returns the meaning of a connection that could not be established */
 export function unreached(
   { message, code }: Pick<NoReply, 'message' | 'code'>,
   { caFile }: Pick<DestinationSettings, 'caFile'>,
@@ -87,7 +89,7 @@ function tlsHint(code = '', caFile: string | undefined): string {
   return caFile === undefined ? 'name a CA file that has the certificate of its CA' : `check that ${caFile} has its CA`;
 }
 
-/** @returns the message of an error of a connection; of TLS a few words, without the lines of OpenSSL */
+/** @returns the message of a connection error; for TLS a few words instead of the lines of OpenSSL */
 export function problemOf(code = '', message: string): string {
   const [, detail] = /:SSL routines:[^:]*:([^:]+)/.exec(message) ?? /altnames: (.*?):?$/.exec(message) ?? [];
   const [, problem] = TLS_PROBLEMS.find(([pattern]) => pattern.test(`${code} ${detail}`)) ?? [];
@@ -95,7 +97,7 @@ export function problemOf(code = '', message: string): string {
   return detail === undefined ? problem : `${problem} (${detail})`;
 }
 
-/** The first that the code, or what OpenSSL says, matches. */
+/** The first pattern that matches the code, or the text of OpenSSL, decides. */
 const TLS_PROBLEMS: readonly (readonly [RegExp, string])[] = [
   [/ALTNAME/, 'its certificate is not for this name'],
   [/EXPIRED/, 'its certificate has expired'],

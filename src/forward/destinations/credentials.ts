@@ -1,4 +1,4 @@
-/** The files with the secrets of a destination, and with the authorities that it is trusted by. */
+/** The files with the secrets of a destination, and with the certificate authorities that it is trusted by. */
 
 import { PROXY_WANTED, readProxyUrl } from '../../client/base-url.ts';
 import { LateFileError } from '../../config/file-queue.ts';
@@ -8,25 +8,25 @@ import type { DestinationSettings } from '../settings.ts';
 
 export interface Secrets {
   readonly token: string | undefined;
-  /** Of the destination's `user`. */
+  /** The password of the destination's `user`. */
   readonly password: string | undefined;
-  /** The operator's own ones; none if there are no such. */
+  /** The headers that the operator added; empty if there are none. */
   readonly headers: Readonly<Record<string, string>>;
   /** URL of the proxy, with its user and password. */
   readonly proxy: string | undefined;
-  /** Certificates (PEM), which are trusted instead of the ones that Node knows. */
+  /** Certificates (PEM), which are trusted instead of those that Node knows. */
   readonly ca: string | undefined;
 }
 
 export type CredentialFiles = Pick<DestinationSettings, 'tokenFile' | 'passwordFile' | 'headers' | 'proxy' | 'caFile'>;
 
-/** Reads the files again when that is due. */
+/** Reads the files again when necessary. */
 export class Credentials {
   readonly #files: CredentialFiles;
   readonly #limits: Limits;
   #secrets: Secrets | undefined;
   #readMs = Number.NEGATIVE_INFINITY;
-  /** Of the files that were read last; undefined before that. */
+  /** The version of the files that were last read; undefined before the first read. */
   #version: string | undefined;
 
   constructor(files: CredentialFiles, limits: Limits) {
@@ -34,24 +34,24 @@ export class Credentials {
     this.#limits = limits;
   }
 
-  /** Whether one of the files is another one than when it was read; false before the first `read`, and if one is late. */
+  /** Whether one of the files has changed since it was read; false before the first `read`, and if a file is late. */
   async haveChanged(signal: AbortSignal): Promise<boolean> {
     if (this.#version === undefined) return false;
     const current = await this.#currentVersion(signal).catch(() => this.#version);
     return current !== this.#version;
   }
 
-  /** The next `read` reads the files. */
+  /** Makes the next `read` read the files. */
   forget(): void {
     this.#readMs = Number.NEGATIVE_INFINITY;
   }
 
   /**
-   * Reads the files if the last time is over `keptMs` ago. While a file of another destination is late, what was read before stays
-   * in effect.
+   * Reads the files if they were last read more than `keptMs` ago. While a file of another destination is late, the previous
+   * content stays in effect.
    * @param signal ends the wait for the files
-   * @returns the same object as long as nothing was read
-   * @throws Error whose message names the file and has nothing of what is in it
+   * @returns the same object until the files are read again
+   * @throws Error whose message names the file and contains nothing from it
    */
   async read(signal: AbortSignal): Promise<Secrets> {
     if (this.#secrets !== undefined && performance.now() - this.#readMs <= this.#limits.keptMs) return this.#secrets;
@@ -65,7 +65,7 @@ export class Credentials {
   async #read(signal: AbortSignal): Promise<Secrets> {
     const { caBytesMax, fileReadMs } = this.#limits;
     const { tokenFile, passwordFile, headers = {}, proxy: place, caFile } = this.#files;
-    // Before they are read: a change meanwhile is then another version.
+    // Determined before the files are read, so that a concurrent change gives another version.
     this.#version = await this.#currentVersion(signal);
     const secretIn = async (path: string | undefined, what: 'token' | 'password' | 'value') =>
       path === undefined ? undefined : (await readToken(path, this.#limits, what, signal)).token;
@@ -80,7 +80,7 @@ export class Credentials {
       throw new Error(`the proxy in ${(place as { file: string }).file} ${PROXY_WANTED}`);
     }
     const ca = caFile === undefined ? undefined : await readText(caFile, caBytesMax, fileReadMs, signal);
-    // Node trusts no certificate at all then, and its error would not name the file.
+    // Node would then trust no certificate at all, and its error would not name the file.
     if (ca?.includes('-----BEGIN CERTIFICATE-----') === false) throw new Error(`${caFile} has no certificate (PEM)`);
     this.#readMs = performance.now();
     this.#secrets = { token, password, headers: Object.fromEntries(all), proxy, ca };

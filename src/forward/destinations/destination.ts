@@ -1,4 +1,7 @@
-/** What a pipe needs of a destination: to ask how far it is, and to send. Each kind of destination implements it. */
+/**
+ * What a pipe requires of a destination: that it can be asked how far it is, and that events can be sent to it. Each
+ * kind of destination implements this interface.
+ */
 
 import type { OpenClient } from '../../client/connection.ts';
 import type { Limits } from '../../config/limits.ts';
@@ -9,11 +12,11 @@ import type { Era } from '../source.ts';
 
 /** Lines of one journal to send. */
 export interface Shipment {
-  /** At least one, with consecutive seqs. A destination can send only the first ones: see `Sent`. */
+  /** At least one, with consecutive seqs. A destination can send only the first lines: see `Sent`. */
   readonly lines: readonly Line[];
-  /** The events directly before the first line that the journal does not have any more. */
+  /** The events directly before the first line that the journal no longer has. */
   readonly lost: SeqRange | undefined;
-  /** The id of the event directly before the first line, if the destination has said that it has it. */
+  /** The id of the event directly before the first line, if the destination has confirmed that it has it. */
   readonly after?: string | undefined;
   /** The last seq of the journal. */
   readonly lastSeq?: number;
@@ -21,20 +24,20 @@ export interface Shipment {
   readonly turn?: () => Promise<void>;
 }
 
-/** What a hook with `on` gets. */
+/** An alarm for a hook with `on`. */
 export interface AlarmPost {
   /** Its idempotency key. */
   readonly key: string;
-  /** What began or ended, as a JSON object. */
+  /** The alarm that started or ended, as a JSON object. */
   readonly alarm: string;
-  /** Its members follow; without a line those of `members`, a JSON object. */
+  /** The line whose members follow; without a line the members of `members`, a JSON object, follow. */
   readonly line: Line | undefined;
   readonly members: string;
   /** Like `Shipment.turn`. */
   readonly turn: () => Promise<void>;
 }
 
-/** Why nothing can be sent until an operator has done something. */
+/** Why nothing can be sent until an operator acts. */
 export type StopKind =
   | 'turned away'
   | 'not set up'
@@ -53,38 +56,38 @@ export interface Stopped {
   readonly reason: string;
 }
 
-/** Nothing was recorded, or the next `ask` finds out what was. */
+/** Nothing was recorded, or the next `ask` determines what was recorded. */
 export interface Again {
   readonly kind: 'again';
   readonly reason: string;
-  /** What the destination asked for with `Retry-After`, in milliseconds. */
+  /** The delay that the destination requested with `Retry-After`, in milliseconds. */
   readonly afterMs?: number | undefined;
 }
 
-/** What a destination says it has of this journal. */
+/** Which events of this journal a destination reports to have. */
 export type Asked =
   | ({
       readonly kind: 'at';
-      /** Whether it also counts what it has under earlier ids of the journal. */
+      /** Whether this includes events under earlier ids of the journal. */
       readonly knowsIds?: boolean;
     } & Position)
   /**
-   * It cannot be asked: it is no hub. The page of a proxy can look the same, so that this is certain only after an event was
-   * recorded or refused there.
+   * It cannot be asked, because it is not a hub. The page of a proxy can look the same, so this is certain only after an
+   * event was recorded or refused there.
    */
   | { readonly kind: 'no hub' }
   | Again
   | Stopped;
 
-/** What became of the lines that were sent. */
+/** The result of sending lines. */
 export type Sent =
   /** The destination has all lines up to this one. */
   | ({ readonly kind: 'recorded' } & Position)
-  /** The first line was refused and will be refused again. */
+  /** The first line was refused, and would be refused again. */
   | { readonly kind: 'refused'; readonly status: number; readonly reason: string }
   /**
-   * The first line might have been recorded. With `isFinal` it is not to be sent again, whatever `inDoubt` of the settings says,
-   * since it was recorded as far as is known.
+   * The first line might have been recorded. With `isFinal` it must not be sent again, whatever `inDoubt` of the settings is,
+   * since as far as is known it was recorded.
    */
   | {
       readonly kind: 'in doubt';
@@ -92,35 +95,35 @@ export type Sent =
       readonly reason: string;
       readonly isFinal: boolean;
     }
-  /** The destination is at another seq than expected: ask, and continue there. */
+  /** The destination is at an unexpected seq: the pipe must ask, and continue there. */
   | { readonly kind: 'elsewhere'; readonly reason: string }
   | Again
   | Stopped;
 
-/** What a journal says of itself. */
+/** What a journal reports about itself. */
 export interface About {
   /** Its last seq. */
   readonly lastSeq: number;
-  /** While it is stopped, why: `fork`; and how many events it has not sent. */
+  /** While it is stopped: the reason, such as `fork`, and the number of events that it has not sent. */
   readonly stopped?: string | undefined;
   readonly unsent: number;
 }
 
-/** A destination of one journal, with one connection. No method throws but for an error of the journal's own disk. */
+/** A destination of one journal, with one connection. Its methods throw only for errors of the journal's own disk. */
 export interface Destination {
   /**
-   * Absent if only the cursor says how far it is.
+   * Absent if only the cursor shows how far the destination is.
    * @param signal ends the request; the result is then an `again`
-   * @param about what a hub is to show
+   * @param about information that a hub shows
    */
   ask?(signal: AbortSignal, about?: About): Promise<Asked>;
   send(batch: Shipment, signal: AbortSignal): Promise<Sent>;
   /**
-   * Where `ask` is absent: finds out whether it works, and changes nothing there.
+   * Used where `ask` is absent: checks whether the destination works, and changes nothing there.
    * @returns undefined if it works
    */
   test?(signal: AbortSignal): Promise<Again | Stopped | undefined>;
-  /** Of a hook: posts an alarm. */
+  /** Posts an alarm. Only a hook has this method. */
   post?(alarm: AlarmPost, signal: AbortSignal): Promise<Sent>;
   /**
    * Whether a file such as the token file has changed since it was read; false before the first request, and if the files cannot be
@@ -147,13 +150,13 @@ export interface Opening
   readonly source: string;
   /** The first event of the journal under that id. */
   readonly beginSeq?: number;
-  /** Its ids, this one last. */
+  /** All ids of the journal, the current one last. */
   readonly eras?: readonly Era[];
-  /** What the service calls itself at a hub. */
+  /** The name by which a hub lists the service. */
   readonly sourceName?: string | undefined;
-  /** That of the journal. */
+  /** The deployment of the journal. */
   readonly deployment?: Deployment;
-  /** That of `client/connection.ts` if it is absent. */
+  /** By default the function of `client/connection.ts`. */
   readonly openClient?: OpenClient | undefined;
   readonly limits: Limits;
 }

@@ -18,7 +18,8 @@ export interface EngineHost {
 }
 
 /**
- * @returns the parts of a URL; undefined if it is none of an engine: with another scheme, a user, a query, a fragment or a bad port
+ * @returns the parts of a URL; undefined if it is not an engine's URL, because it has another scheme, a user, a query, a fragment
+ * or a bad port
  */
 export function readEngineUrl(to: string): EngineUrl | undefined {
   const [, written = '', hosts = '', path = ''] = URL_FORM.exec(to) ?? [];
@@ -27,7 +28,7 @@ export function readEngineUrl(to: string): EngineUrl | undefined {
   return read.every((host) => host !== undefined) ? { scheme, hosts: read, path } : undefined;
 }
 
-/** Like `readEngineUrl`. @throws TypeError if it is none */
+/** Like `readEngineUrl`. @throws TypeError if the text is not such a URL */
 export function engineUrlOf(to: string): EngineUrl {
   const url = readEngineUrl(to);
   if (url === undefined) throw new TypeError(`${to} is no URL of an engine`);
@@ -46,7 +47,7 @@ const URL_FORM = /^([a-z][a-z0-9+]*):\/\/([^/?#@\s]+)\/([^?#@\s]*)$/i;
 /** A name or an IPv4 address, or an IPv6 address in brackets, and a port. */
 const HOST_FORM = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::(\d{1,5}))?$/i;
 const PORT_MAX = 65_535;
-/** By scheme. */
+/** Default ports by scheme. */
 const PORTS: Readonly<Record<string, number>> = {
   nats: 4222,
   'nats+tls': 4222,

@@ -15,24 +15,24 @@ import { loginHint, notSent, problemOf, quoteAnswer, readObject, type Said, turn
 import { type CredentialFiles, Credentials } from './credentials.ts';
 import type { Again, Opening, Stopped } from './destination.ts';
 
-/** What requests need of the settings of a destination, and of the service. */
+/** The settings of a destination, and of the service, that requests need. */
 export interface HttpOptions extends CredentialFiles, Pick<Opening, 'to' | 'tokenHeader' | 'openClient' | 'limits'> {
-  /** What is masked in each reply besides the token. */
+  /** Texts that are masked in each reply, like the token. */
   readonly secrets?: readonly string[];
-  /** How long an idle connection is kept; `limits.keptMs` if it is absent. */
+  /** How long an idle connection is kept; `limits.keptMs` by default. */
   readonly keptMs?: number;
 }
 
-/** What a request came to. `reason` is a clause about the destination: `answers 404: no such path`. */
+/** The result of a request. `reason` is a clause about the destination: `answers 404: no such path`. */
 export type Answer =
-  /** Any status that is in no other case; `said` is its body, if that is a JSON object. */
+  /** Any status without a case of its own; `said` is its body, if that is a JSON object. */
   | { readonly kind: 'answer'; readonly status: number; readonly said: Said | undefined; readonly reason: string }
-  /** 5xx, or no complete reply: the request might have done what it asks for. */
+  /** 5xx, or no complete reply: the request might have been carried out. */
   | { readonly kind: 'unclear'; readonly status?: number; readonly reason: string }
   | Again
   | Stopped;
 
-/** One request, without what all requests have in common. */
+/** One request, without the parts that all requests have in common. */
 export interface HttpRequest extends Pick<HttpCall, 'method' | 'headers' | 'body'> {
   /** Appended to the base URL. */
   readonly path: string;
@@ -41,7 +41,7 @@ export interface HttpRequest extends Pick<HttpCall, 'method' | 'headers' | 'body
 
 /**
  * Sends requests to one destination, one at a time, over one connection.
- * @template Own what only replies of this kind of destination mean
+ * @template Own results that only this kind of destination has
  */
 export class HttpRequests<Own extends { readonly kind: string } = never> {
   readonly #options: HttpOptions;
@@ -49,14 +49,14 @@ export class HttpRequests<Own extends { readonly kind: string } = never> {
   readonly #credentials: Credentials;
   readonly #judgeOwn: (reply: HttpReply) => Own | undefined;
   #client: HttpClient | undefined;
-  /** What it was opened with. */
+  /** The CA with which it was opened. */
   #ca: string | undefined;
   #proxyUrl: string | undefined;
   #route: ProxyRoute | undefined;
 
   /**
-   * @param judgeOwn called with each reply first; undefined for one that means what it means to every kind
-   * @throws TypeError if `to` is no URL
+   * @param judgeOwn called first with each reply; returns undefined for a reply with the general meaning
+   * @throws TypeError if `to` is not a URL
    */
   constructor(options: HttpOptions, judgeOwn: (reply: HttpReply) => Own | undefined = () => undefined) {
     this.#options = options;
@@ -69,7 +69,7 @@ export class HttpRequests<Own extends { readonly kind: string } = never> {
     return this.#credentials.haveChanged(signal);
   }
 
-  /** Sends a request to the destination and nowhere else: a redirect is not followed. Does not throw. */
+  /** Sends a request to the destination and nowhere else: redirects are not followed. Does not throw. */
   async send(call: HttpRequest): Promise<Answer | Own> {
     const answer = await this.#send(call).catch((error: Error) => this.#judgeError(error));
     if (answer.kind === 'stopped') this.#credentials.forget();
@@ -118,10 +118,10 @@ export class HttpRequests<Own extends { readonly kind: string } = never> {
     const { status, headers, body } = reply;
     const said = readObject(body);
     const text = typeof said?.['error'] === 'string' ? said['error'] : body;
-    // A page of the proxy looks like one of the destination.
+    // A page of the proxy looks like a page of the destination.
     const way = this.#route === undefined || said !== undefined ? '' : ` through ${this.#route.name}`;
     const reason = `answers ${status}${way}: ${quoteAnswer(text) || 'nothing'}`;
-    // The text of an assetlog is for authors of clients: it lists every path.
+    // The text of an assetlog is left out, since it is for authors of clients and lists every path.
     const also = this.#options.headers === undefined ? '' : ', or check headers';
     const hint = `${loginHint(this.#options, 'a token file')}${also}`;
     if (status === 401 && isChallenge(headers)) {
@@ -143,7 +143,7 @@ export class HttpRequests<Own extends { readonly kind: string } = never> {
     return status >= 500 ? { kind: 'unclear', status, reason } : { kind: 'answer', status, said, reason };
   }
 
-  /** @param error `NoReply`, or that of reading a file or a certificate */
+  /** @param error `NoReply`, or the error of reading a file or a certificate */
   #judgeError(error: Error): Answer {
     if (!(error instanceof NoReply)) return notSent(error);
     const { sent, code } = error;
@@ -152,7 +152,10 @@ export class HttpRequests<Own extends { readonly kind: string } = never> {
   }
 }
 
-/** @returns what is masked of the value of a header: a server might repeat `Bearer a…` without its first word */
+/**
+ * @returns the parts of a header's value that are masked, since a server might include `Bearer a…` in its reply without
+ * the first word
+ */
 function partsOf(value: string): string[] {
   return [value, ...value.split(' ')];
 }

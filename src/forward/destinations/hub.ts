@@ -1,6 +1,6 @@
 /**
- * A hub: another assetlog that takes lines of a journal. It knows how many it has of each journal and records none twice, so
- * that a request can always be repeated: the next `ask` says what became of it.
+ * A hub: another assetlog, which accepts lines of a journal. It knows how many events of each journal it has and records
+ * none twice, so a request can always be repeated: the next `ask` shows its result.
  */
 
 import { gzipHeader, pack } from '../../client/packed.ts';
@@ -15,16 +15,16 @@ import { type Answer, HttpRequests } from './http.ts';
 
 type HubAnswer = Extract<Answer, { readonly kind: 'answer' }>;
 
-/** @returns a hub, not connected yet. @throws TypeError if `to` is no URL */
+/** @returns a hub, not connected yet. @throws TypeError if `to` is not a URL */
 export function openHub(opening: Opening): AskableDestination {
   const { source, limits } = opening;
   const path = `/forward/${source}`;
-  // A request that meets the end of an idle connection goes again, so that it may be kept long.
+  // A request on an idle connection that has ended is sent again, so the connection can be kept long.
   const requests = new HttpRequests({ ...opening, keptMs: limits.forwardKeptMs });
   const size = new BodySize(limits.forwardBatchBytes);
-  /** The hub unpacks bodies, as its last answer to `ask` says and nothing since then has shown otherwise. */
+  /** Whether the hub decompresses bodies: its last answer to `ask` said so, and no later answer contradicts it. */
   let unpacks = false;
-  /** It takes lines with members that version 0.3 does not know. */
+  /** Whether it accepts lines with members that version 0.3 does not know. */
   let takesSlot = false;
 
   async function ask(signal: AbortSignal, about?: About): Promise<Asked> {
@@ -53,7 +53,7 @@ export function openHub(opening: Opening): AskableDestination {
     }
   }
 
-  /** @returns undefined if the lines are to be sent again: fewer of them, or not packed */
+  /** @returns undefined if the lines must be sent again, either fewer of them or uncompressed */
   async function put(
     lines: readonly Line[],
     headers: Readonly<Record<string, string>>,
@@ -72,7 +72,7 @@ export function openHub(opening: Opening): AskableDestination {
     const answer = asAgain(found);
     if (answer.kind !== 'answer') return answer;
     const { status } = answer;
-    // The hub went back a version, or a proxy does not let the body through as it is: the same lines go unpacked.
+    // The hub was downgraded, or a proxy changes the body, so the same lines are sent uncompressed.
     if (packed !== undefined && (status === 415 || status === 400)) unpacks = false;
     else if (status === 413 && lines.length > 1) size.wasTooLarge(body.length);
     else {
@@ -90,10 +90,10 @@ export function openHub(opening: Opening): AskableDestination {
   };
 }
 
-/** How many bytes the next body may have. */
+/** The most bytes of the next body. */
 class BodySize {
   bytes: number;
-  /** As many as a proxy in front of the hub has let through. */
+  /** The size that a proxy in front of the hub has accepted. */
   #max: number;
 
   constructor(max: number) {
@@ -116,7 +116,7 @@ class BodySize {
   }
 }
 
-/** @returns what each request says of the journal: also its earlier ids, each after its last line */
+/** @returns what each request tells about the journal, including its earlier ids, each after its last line */
 function ownHeaders({ eras = [], sourceName }: Opening, lastSeq: number | undefined) {
   const ends = eras.slice(1).map(([first], at) => `${first - 1} ${eras[at]![1]}`);
   return {
@@ -126,7 +126,7 @@ function ownHeaders({ eras = [], sourceName }: Opening, lastSeq: number | undefi
   };
 }
 
-/** Lines that are sent say that it is not stopped. */
+/** Lines that are sent show that the journal is not stopped. */
 function stopHeaders({ stopped, unsent }: Partial<About> = {}) {
   return stopped === undefined
     ? {}
@@ -146,10 +146,10 @@ function headersOf({ lines, lost, after, lastSeq }: Shipment, opening: Opening) 
   };
 }
 
-/** As many as a hub takes. */
+/** The most that a hub accepts. */
 const BEFORE_MAX = 8;
 const OLDER_HUB = 'this hub is older than 0.4; upgrade it, then forwarding continues';
-/** Answers of servers that are no hub. The reference answers 200 with a page to every GET. */
+/** Answers of servers that are not hubs. The reference answers every GET with status 200 and a page. */
 const NO_HUB: ReadonlySet<number> = new Set([200, 400, 404, 405]);
 
 function judge(answer: HubAnswer, lines: readonly Line[]): Sent {
@@ -160,7 +160,7 @@ function judge(answer: HubAnswer, lines: readonly Line[]): Sent {
   return status === 200 ? recorded(at, lines) : conflict(said, reason);
 }
 
-/** @returns what follows from an answer that names no position */
+/** @returns the consequence of an answer that names no position */
 function refusedBy(answer: HubAnswer): Sent {
   const { status, said, reason } = answer;
   if (said === undefined) return otherwise(answer);
@@ -168,7 +168,7 @@ function refusedBy(answer: HubAnswer): Sent {
   return status === 413 && 'error' in said ? { kind: 'refused', status, reason } : otherwise(answer);
 }
 
-/** Whether no answer began, within the timeout or before the connection ended. */
+/** Whether no answer started within the timeout or before the connection ended. */
 function hasNoStatus(answer: Answer): boolean {
   return answer.kind === 'unclear' && answer.status === undefined;
 }
@@ -177,9 +177,11 @@ function asAgain(answer: Answer): Exclude<Answer, { kind: 'unclear' }> {
   return answer.kind === 'unclear' ? { kind: 'again', reason: answer.reason } : answer;
 }
 
-/** @returns what a hub says; undefined if a member is not as it has to be, so that no text of a server is taken for an id */
+/**
+ * @returns the position in a hub's answer; undefined if a member is invalid, so that no text of a server is taken for an id
+ */
 function readPosition({ seq, id }: Said): Position | undefined {
-  // It has an event, and does not know its id: another journal had it before.
+  // The hub has an event and does not know its id, since it is from another journal.
   if (id === null && Number.isSafeInteger(seq) && (seq as number) >= 0) return { seq: seq as number, id };
   return positionOf({ seq, id });
 }
@@ -188,7 +190,7 @@ function notUnderstood(reason: string): Stopped {
   return { kind: 'stopped', why: 'not understood', reason: `${reason}; this is not what a hub says; check the URL` };
 }
 
-/** A 200 names the last line that the hub has, which is one of ours unless another sender has the same journal. */
+/** A 200 names the last line that the hub has. It is one of ours unless another sender forwards the same journal. */
 function recorded({ seq, id }: Position, lines: readonly Line[]): Sent {
   const line = lines[seq - lines[0]!.seq];
   if (line === undefined) return { kind: 'elsewhere', reason: `has event ${seq} of this journal` };
@@ -198,7 +200,7 @@ function recorded({ seq, id }: Position, lines: readonly Line[]): Sent {
 
 function conflict(said: Said, reason: string): Sent {
   if (said['reason'] === 'fork') return fork(reason);
-  // A hub of 0.3 refuses what came through itself.
+  // A hub of version 0.3 refuses events that have passed through it.
   return said['reason'] === 'loop' ? turnedAway(`${reason}; ${OLDER_HUB}`) : { kind: 'elsewhere', reason };
 }
 

@@ -1,4 +1,6 @@
-/** What differs between the kinds of destinations. Pipes and commands ask for these properties, never for the kind by its name. */
+/**
+ * The differences between the kinds of destinations. Pipes and commands use these properties, and never check for a kind by name.
+ */
 
 import { hasLogin, parseBaseUrl } from '../../client/base-url.ts';
 import type { Limits } from '../../config/limits.ts';
@@ -12,48 +14,54 @@ import { openNats } from './nats/nats.ts';
 import { hooksPassed, openHook, openPlainApi, readHookUrl } from './plain.ts';
 
 export interface KindTraits {
-  /** Schemes of the URLs of such destinations. */
+  /** Schemes of the URLs of these destinations. */
   readonly schemes: readonly string[];
-  /** @returns what is wrong with a URL that has one of the schemes, as a clause that completes its name; undefined if nothing is */
+  /** @returns the problem of a URL that has one of the schemes, as a clause that follows its name; undefined if there is none */
   readonly urlProblem: (to: string) => string | undefined;
-  /** Members of the file of destinations that mean nothing to the kind. */
+  /** Members of the file of destinations that have no meaning for the kind. */
   readonly withoutMembers: readonly (keyof DestinationSettings)[];
-  /** @returns a destination that is not connected yet. @throws TypeError if `to` is no URL */
+  /** @returns a destination that is not connected yet. @throws TypeError if `to` is not a URL */
   readonly open: (opening: Opening) => Destination;
   /**
-   * Like `open`, for events that were sent before, in any order: what it takes does not move what is asked. Absent if `open` does that as
-   * well.
+   * Like `open`, for events that were already sent, in any order. Accepting them does not change the position that `ask` returns. Absent
+   * if `open` can do that too.
    */
   readonly openForRetry?: (opening: Opening) => Destination;
-  /** What says how far the destination is: it says so itself when it is asked, or the cursor is the only record. */
+  /**
+   * What is authoritative about how far the destination is: its own answer, or the cursor, which is then the only
+   * record.
+   */
   readonly truth: 'destination' | 'cursor';
   /**
    * Whether the destination is another assetlog. It never forgets an event of a journal, learns of lost events from the next request,
-   * and lists its journals by their last requests. Events gather for `lingerMs`, for one request instead of many.
+   * and lists its journals by their last requests. Events are collected for `lingerMs`, to send one request instead of many.
    */
   readonly isHub: boolean;
   /**
-   * Whether the destination is a database or a broker. It removes old events, so that it can have none of a journal that it had events
-   * of; and few pipes use it, so that each retries often after a failure, and at once after an outage.
+   * Whether the destination is a database or a broker. It removes old events, so it might have no events of a journal of which it once
+   * had some. Few pipes use it, so each one retries often after a failure, and immediately after an outage.
    */
   readonly isEngine: boolean;
-  /** Whether the destination keeps the events of deployments apart, also at one URL. */
+  /** Whether the destination separates the events of deployments, even at one URL. */
   readonly keepsDeploymentsApart: boolean;
-  /** Whether a request that might have arrived goes again with the same lines, also after a crash. */
+  /** Whether a request that might have arrived is sent again with the same lines, even after a crash. */
   readonly repeatsBatches: boolean;
-  /** Whether an event that the destination does not take stops no other one: it gets a dead letter at once, or after `hookFailingMs`. */
+  /**
+   * Whether an event that the destination does not accept holds up no other event: it gets a dead letter at once, or after
+   * `hookFailingMs`.
+   */
   readonly passesFailed: boolean;
-  /** Whether an event is sent at all; all are if it is absent. */
+  /** Whether an event is sent at all. If absent, all events are. */
   readonly sends?: (event: Recorded, limits: Limits) => boolean;
   /** @returns the bytes of lines that fit a request; 0 for one line in each request */
   readonly requestBytesMax: (limits: Limits) => number;
-  /** What `ask`, or where it is absent `test`, shows and leaves out. */
+  /** What `ask`, or `test` where `ask` is absent, proves, and what it does not. */
   readonly tried: string;
   /** Requests a second unless `ratePerSecond` says otherwise. */
   readonly ratePerSecond: number;
 }
 
-/** What a kind is unless its row says otherwise. */
+/** The properties of a kind, unless its row overrides them. */
 const usual = {
   truth: 'destination',
   isHub: false,
@@ -87,7 +95,7 @@ export const traitsOf = {
   hub: {
     ...http,
     open: openHub,
-    openForRetry: openPlainApi, // as reports of its own
+    openForRetry: openPlainApi, // as separate reports
     isHub: true,
     requestBytesMax: ({ forwardBatchBytes }) => forwardBatchBytes,
     tried: 'it is a hub, and says how far it is with the journal',
@@ -114,7 +122,7 @@ export const traitsOf = {
     urlProblem: (to) => engineUrlProblem(to, STREAM, 'nats://n1.example,n2.example/ASSETLOG'),
     withoutMembers: ['tokenHeader', 'headers', 'proxy', 'stamp', 'inDoubt', 'only', 'on', 'staleAfter', 'lingerMs'],
     open: openNats,
-    openForRetry: (opening) => openNats({ ...opening, source: `${opening.source}.again` }), // a subject of its own
+    openForRetry: (opening) => openNats({ ...opening, source: `${opening.source}.again` }), // a separate subject
     requestBytesMax: ({ forwardBatchBytes }) => forwardBatchBytes,
     tried: 'its stream is set up and can be read; whether the login may publish was not tried',
   },
@@ -135,24 +143,25 @@ export type DestinationKind = keyof typeof traitsOf;
 
 const kinds = Object.entries(traitsOf) as [DestinationKind, KindTraits][];
 
-/** Those of all kinds. */
+/** The schemes of all kinds. */
 export const schemes: ReadonlySet<string> = new Set(kinds.flatMap(([, traits]) => traits.schemes));
 
 /**
  * @param to a URL with one of `schemes`
- * @param truth as the destination answered; until then it is asked, unless its scheme says that it cannot be
+ * @param truth according to the destination's answer; until it answers it is asked, unless its scheme shows that it
+ * cannot be
  */
 export function kindOf(to: string, truth: KindTraits['truth']): DestinationKind {
   return onlyKindOf(to) ?? kindsWith(to).find((kind) => traitsOf[kind].truth === truth)!;
 }
 
-/** @returns the kind, if the scheme of the URL leaves no other; undefined if the destination has to answer first */
+/** @returns the kind, if the scheme of the URL implies it; undefined if the destination has to answer first */
 export function onlyKindOf(to: string): DestinationKind | undefined {
   const [kind, ...others] = kindsWith(to);
   return others.length === 0 ? kind : undefined;
 }
 
-/** @returns the kinds that a destination with this URL can be of; none if its scheme is not one of `schemes` */
+/** @returns the possible kinds of a destination with this URL; none if its scheme is not one of `schemes` */
 export function kindsWith(to: string): DestinationKind[] {
   const scheme = to.slice(0, to.indexOf(':')).toLowerCase();
   return kinds.filter(([, traits]) => traits.schemes.includes(scheme)).map(([kind]) => kind);
@@ -183,6 +192,6 @@ function engineUrlProblem(to: string, path: RegExp, example: string): string | u
 const LOGIN_IN_HEADERS =
   'has a login before its host; leave it out, and give headers with "Authorization" to the destination, in the file of --forward';
 
-/** Names of a stream of NATS, and of a table with its database. No destination escapes them. */
+/** Names of a NATS stream, and of a table with its database. These names are not escaped. */
 const STREAM = /^[A-Za-z0-9_-]{1,200}$/;
 const TABLE = /^[A-Za-z0-9_-]{1,100}\.[A-Za-z0-9_-]{1,100}$/;

@@ -1,12 +1,13 @@
 /**
- * The destinations that are no hub and no engine. They get one event in a request, and cannot be asked what they have: an event whose
- * request failed might be there.
+ * The destinations that are neither hubs nor engines. They get one event in each request, and cannot be asked which events they have:
+ * an event whose request failed might have arrived.
  *
  * A plain upstream is a server with the three report endpoints, such as the reference implementation. A hook is a URL that gets a POST
- * with each event that it wants, as the line of the journal; only the status of its answer counts, since the body has no common form.
+ * with each event that it wants, in the form of the journal line. Only the status of its answer counts, since the body has no common
+ * form.
  *
- * Services whose hooks post to each other could form a circle. So the idempotency key of a post, which the next service records,
- * counts the hooks that the event has passed: `hook/1/<id of the line>`.
+ * Services whose hooks post to each other could form a circle. Therefore the idempotency key of a post, which the next service
+ * records, counts the hooks that the event has passed: `hook/1/<id of the line>`.
  */
 
 import { objectOf } from '../../client/submission.ts';
@@ -19,13 +20,13 @@ import { otherwise, recordedUpTo, turnedAway } from './answers.ts';
 import type { Again, Destination, Opening, Sent, Shipment, Stopped } from './destination.ts';
 import { type Answer, type HttpRequest, HttpRequests } from './http.ts';
 
-/** @returns a plain upstream, not connected yet. @throws TypeError if `to` is no URL */
+/** @returns a plain upstream, not connected yet. @throws TypeError if `to` is not a URL */
 export function openPlainApi(opening: Opening): Destination {
   const requests = new HttpRequests(opening);
   const judge = (answer: FinalAnswer, line: Line): Sent => {
     if (answer.kind === 'unclear') {
       const { type, partition } = line.event;
-      // The reference answers so to the second result of a check for a partition, though it has recorded it.
+      // The reference answers like this to the second result of a check for a partition, although it has recorded it.
       const isFinal = answer.status === 500 && type === 'AssetCheckEvaluation' && partition !== undefined;
       return { ...answer, kind: 'in doubt', isFinal };
     }
@@ -38,7 +39,7 @@ export function openPlainApi(opening: Opening): Destination {
     key: line.event.id,
     body: bodyOf(line, opening.stamp),
   });
-  // No such server records a report without a key: its refusal shows that the URL, the token and the CA are right.
+  // No such server records a report without a key, so its refusal shows that the URL, the token and the CA are right.
   const trial = {
     method: 'POST' as const,
     path: `${endpoints[0]!.path}/`,
@@ -52,7 +53,7 @@ export function openPlainApi(opening: Opening): Destination {
   return openPlain(requests, { requestOf, judge, trial, judgeTrial });
 }
 
-/** @returns a hook, not connected yet. @throws TypeError if `to` is no URL of one */
+/** @returns a hook, not connected yet. @throws TypeError if `to` is not a hook's URL */
 export function openHook(opening: Opening): Destination {
   const { to, hookPath = '', deployment } = opening;
   const requests = new HttpRequests({ ...opening, to: hookOrigin(to), secrets: partsOf(hookPath) });
@@ -76,7 +77,7 @@ export function openHook(opening: Opening): Destination {
     },
   });
   const requestOf = (line: Line) => requestWith(`hook/${hooksPassed(line.event) + 1}/${line.event.id}`, line);
-  // OPTIONS, since some hooks take any GET for a call. Any answer but a refused token will do.
+  // OPTIONS is used, since some hooks treat any GET as a call. Any answer except a refused token is good.
   const trial = { method: 'OPTIONS' as const, path: hookPath };
   const judgeLine = (answer: FinalAnswer, line: Line) => judge(answer, recordedUpTo(line));
   const form = { requestOf, judge: judgeLine, trial, judgeTrial: () => undefined };
@@ -92,25 +93,25 @@ export function openHook(opening: Opening): Destination {
 
 type Answered = Extract<Answer, { kind: 'answer' }>;
 
-/** An answer that is about the event. */
+/** An answer that concerns the event. */
 type FinalAnswer = Extract<Answer, { kind: 'answer' | 'unclear' }>;
 
-/** What is sent for an event. */
+/** The request for an event. */
 interface PlainRequest {
   /** Appended to the base URL. */
   readonly path: string;
   /** Its idempotency key. */
   readonly key: string;
   readonly body: string;
-  /** @returns what is sent once more if the body is too long (413); undefined if nothing is shorter */
+  /** @returns the body to send if the first one is too long (413); undefined if there is no shorter one */
   readonly shortBody?: () => string | undefined;
 }
 
-/** What differs between a plain upstream and a hook. */
+/** The differences between a plain upstream and a hook. */
 interface PlainForm {
   readonly requestOf: (line: Line) => PlainRequest;
   readonly judge: (answer: FinalAnswer, line: Line) => Sent;
-  /** A request that changes nothing there. */
+  /** A request that changes nothing at the destination. */
   readonly trial: Omit<HttpRequest, 'signal'>;
   /** @returns undefined if it works */
   readonly judgeTrial: (answer: Answered) => Stopped | undefined;
@@ -121,7 +122,7 @@ function post(requests: HttpRequests, { path, key, body }: PlainRequest, signal:
   return requests.send({ method: 'POST', headers, path, body, signal });
 }
 
-/** Posts once more what is too long, if it can be shorter. */
+/** Posts a shorter body, if there is one, after the first was too long. */
 async function postOrShort(
   requests: HttpRequests,
   request: PlainRequest,
@@ -160,7 +161,7 @@ function openPlain(requests: HttpRequests, { requestOf, judge, trial, judgeTrial
   };
 }
 
-/** @returns what an answer means that is no success */
+/** @returns the meaning of an answer that is not a success */
 function judgeRefusal(answer: Answered): Extract<Sent, { kind: 'refused' }> | Stopped {
   const { status, said, reason } = answer;
   if (said !== undefined && 'error' in said && REFUSED.has(status)) return { kind: 'refused', status, reason };
@@ -168,7 +169,10 @@ function judgeRefusal(answer: Answered): Extract<Sent, { kind: 'refused' }> | St
   return turnedAway(`${reason}; this is no JSON with an "error"; check the proxy in front of it`);
 }
 
-/** Statuses that refuse one event if there is a JSON `error`: it would be refused again. The reference answers 200 to some. */
+/**
+ * Statuses that refuse a single event if there is a JSON `error`; the event would be refused again. The reference sends 200 in
+ * some cases.
+ */
 const REFUSED: ReadonlySet<number> = new Set([200, 400, 413, 415, 422]);
 
 function endpointOf({ event }: Line) {
@@ -176,8 +180,8 @@ function endpointOf({ event }: Line) {
 }
 
 /**
- * All parameters are in the body, since the reference splits keys in paths and queries. Metadata is sent as it was recorded,
- * digit for digit, and nothing that the client did not say is added: only a `stamp` tells when it was recorded.
+ * All parameters are in the body, since the reference splits keys in paths and queries. Metadata is sent exactly as it was
+ * recorded. Nothing is added to what the client sent: only a `stamp` shows when the event was recorded.
  */
 function bodyOf(line: Line, stamp: boolean): string {
   const { event } = line;
@@ -207,29 +211,29 @@ function metadataOf({ event, metadata }: Line, stamp: boolean): string | undefin
   return metadata === undefined || metadata === '{}' ? `{${members}` : `${metadata.slice(0, -1)},${members}`;
 }
 
-/** The path of the URL of a hook is the secret, and the name of the host is not: Slack and others give each channel a path of its own. */
+/** The path of a hook's URL is the secret, not the name of the host: Slack and others give each channel its own path. */
 const FORM = /^(hook\+https?:\/\/[^/?#@\\\s]+)([/?][^#\\\s]*)?$/i;
 
 const HOOK_KEY = new RegExp(`^hook/([0-9]{1,9})/${ID_FORM}$`);
 
-/** @returns what may be shown of the URL, and its path and query; undefined if it is no URL of a hook */
+/** @returns the part of the URL that can be shown, and its path and query; undefined if it is not a hook's URL */
 export function readHookUrl(url: string): { readonly to: string; readonly hookPath: string } | undefined {
   const [, host, hookPath = ''] = FORM.exec(url) ?? [];
   if (host === undefined || !URL.canParse(withoutHook(url))) return undefined;
   return { to: hookPath.length > 1 ? `${host}/…` : host, hookPath };
 }
 
-/** @returns how many hooks an event has passed before it was recorded, as far as its idempotency key says; 0 for a key of a client */
+/** @returns how many hooks an event had passed before it was recorded, according to its idempotency key; 0 for a client's own key */
 export function hooksPassed({ idempotency_key = '' }: Pick<Recorded, 'idempotency_key'>): number {
   return Number(HOOK_KEY.exec(idempotency_key)?.[1] ?? 0);
 }
 
-/** @returns a line without what makes it long, and without its checksum, which would be wrong */
+/** @returns a line without the members that make it long, and without its checksum, which would be wrong */
 function withoutMetadata(event: Recorded, metadata: string): string {
   return JSON.stringify({ ...event, metadata_bytes: Buffer.byteLength(metadata) });
 }
 
-/** @param to as `DestinationSettings.to`. @returns its scheme, host and port, as `http://hooks.example` */
+/** @param to see `DestinationSettings.to`. @returns its scheme, host and port, as `http://hooks.example` */
 export function hookOrigin(to: string): string {
   return new URL(withoutHook(to)).origin;
 }
@@ -238,7 +242,10 @@ function withoutHook(url: string): string {
   return url.slice('hook+'.length);
 }
 
-/** @returns what is masked in replies, which might repeat all of the URL or a part of it. Decoded, it masks both forms. */
+/**
+ * @returns the texts that are masked in replies, which might include the whole URL or a part of it. Each is masked in its
+ * encoded and its decoded form
+ */
 function partsOf(hookPath: string): string[] {
   return [hookPath, ...hookPath.split(/[/?&=]/)].map(decode);
 }

@@ -1,21 +1,24 @@
-/** Tries a destination before anything is forwarded: what `assetlog forward test` reports. Nothing changes there. */
+/**
+ * Tries a destination before anything is forwarded, for the report of `assetlog forward test`. It changes nothing
+ * there.
+ */
 
 import type { DestinationSettings } from '../settings.ts';
 import type { Opening } from './destination.ts';
 import { type DestinationKind, kindsWith, traitsOf } from './kinds.ts';
 
 export interface Trial {
-  /** As far as it answered. */
+  /** The kind of destination, as far as it answered. */
   readonly kind: DestinationKind;
   readonly works: boolean;
-  /** What was tried; or what does not work, and what to do. */
+  /** What was tried; or what failed, and what to do. */
   readonly reason: string;
 }
 
 /**
  * Asks a destination like a pipe does, or tries it in the way of its kind.
- * @param about with the id of the journal, or any id
- * @param signal ends it
+ * @param about includes the id of the journal, or any id
+ * @param signal ends the trial
  */
 export async function tryDestination(
   settings: DestinationSettings,

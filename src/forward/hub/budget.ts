@@ -26,7 +26,7 @@ export class Budget {
     return this.#bytes === 0 || this.#bytes + bytes <= this.#bytesMax;
   }
 
-  /** Waiting requests begin on the next turn of the event loop, so reports that just arrived are handled first. */
+  /** Waiting requests start in the next turn of the event loop, so reports that have just arrived are handled first. */
   #leave(bytes: number): void {
     this.#bytes -= bytes;
     for (let next = this.#waiting[0]; next !== undefined && this.#allows(next.bytes); next = this.#waiting[0]) {

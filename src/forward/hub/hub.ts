@@ -1,8 +1,9 @@
 /**
  * A hub: other journals forward their events to the journals of this service, each event once.
  *
- * - `GET /forward/{source}` returns the last event of a journal that is here.
- * - `PUT /forward/{source}/{first_seq}` records lines of the journal. An event that is here already is not recorded again.
+ * - `GET /forward/{source}` returns the last event of a journal that this hub has.
+ * - `PUT /forward/{source}/{first_seq}` records lines of the journal. An event that the hub already has is not recorded
+ *   again.
  */
 
 import type { Limits } from '../../config/limits.ts';
@@ -45,7 +46,7 @@ export interface HubOptions {
   readonly openDisk: (folder: string) => Disk;
   /** Whether files of journals are ever removed. */
   readonly removes: boolean;
-  /** Of all journals. */
+  /** The progress of all journals. */
   readonly progress: OwnProgress;
   readonly limits: Limits;
   readonly notices: Notices;
@@ -55,9 +56,9 @@ export interface HubOptions {
 export class Hub {
   readonly #options: HubOptions;
   readonly #readItem: ReadItem;
-  /** By folder, at most one for each deployment. */
+  /** The receivers by folder, at most one for each deployment. */
   readonly #receivers = new Map<string, Receiver>();
-  /** Bytes of the bodies whose requests have no reply yet. */
+  /** Bytes of the bodies whose requests are not answered yet. */
   #heldBytes = 0;
 
   constructor(options: HubOptions) {
@@ -75,9 +76,9 @@ export class Hub {
 
   /**
    * Binds sources of an open journal to the name of a token, durably.
-   * @param bound of all of them; undefined for the one with the id
-   * @param token undefined for the next one that comes
-   * @returns how many were meant. @throws the error of a system call
+   * @param bound the name of a token, to bind all its sources; undefined for the source with the id
+   * @param token undefined for the next token that arrives
+   * @returns how many sources were selected. @throws the error of a system call
    */
   bind(
     deployment: Deployment,
@@ -130,7 +131,9 @@ export class Hub {
     return this.receiverOf(deployment).sightings.filterFor(text);
   }
 
-  /** For the metrics. A journal that no source has asked since the start counts as one without sources. */
+  /**
+   * Figures for the metrics. A journal that no source has asked since the start counts as a journal without sources.
+   */
   figures(): HubFigures {
     const receivers = [...this.#receivers.values()];
     const loaded = receivers.filter(({ sources }) => sources.loaded !== undefined);
@@ -145,7 +148,7 @@ export class Hub {
     };
   }
 
-  /** Call before a journal is opened, also if it is opened again or emptied. @returns its follower */
+  /** Called before a journal is opened, also if it is opened again or emptied. @returns its follower */
   followerOf(deployment: Deployment): Follower {
     const { data, progress, removes } = this.#options;
     progress.opening(journalFolder(data, deployment));
@@ -153,7 +156,7 @@ export class Hub {
   }
 
   #ask({ keyPath, query, head, body, tokenName }: HandlerRequest): LaterHandled {
-    readQuery(query); // unused, but a malformed query is refused as in a report
+    readQuery(query); // unused, but a malformed query is refused like in a report
     const { source } = readForwardPath(keyPath);
     const { eras, ...said } = readForwardHeaders(source, head.fields.raw);
     if (body.length > 0) throw new Refusal(400, `a GET of this path has no body; ${sendWith}`);
@@ -181,7 +184,7 @@ export class Hub {
 
   async #record(request: ForwardRequest, journal: Recorder): Promise<Reply> {
     const receiver = this.receiverOf(journal.deployment);
-    const body = Buffer.from(request.body); // the buffer of the request is used again for the next body
+    const body = Buffer.from(request.body); // the buffer of the request is reused for the next body
     this.#heldBytes += body.length;
     return receiver.take({ ...request, body }, journal).finally(() => {
       this.#heldBytes -= body.length;

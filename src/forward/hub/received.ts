@@ -1,6 +1,7 @@
 /**
- * Reads what a journal forwards to a hub: `PUT /forward/{source}/{first_seq}`, whose body is lines of that journal. Each line is
- * checked like its own journal does, and its event like a report. The functions are pure.
+ * Reads the request with which a journal forwards to a hub: `PUT /forward/{source}/{first_seq}`, whose body is lines of that
+ * journal. Each line is checked in the same way as by its own journal, and its event in the same way as a report. The functions
+ * are pure.
  */
 
 import type { Limits } from '../../config/limits.ts';
@@ -36,32 +37,32 @@ import { ID_FORM } from '../../journal/line/uuid.ts';
 import type { SeqRange } from '../position.ts';
 import { type Era, isId } from '../source.ts';
 
-/** Lines of a journal, and what their sender says of them; undefined for what it does not say. */
+/** Lines of a journal, and what their sender reports about them; undefined for facts that it does not report. */
 export interface ForwardRequest extends SaidOfSource {
-  /** The id of the journal that sends. */
+  /** The id of the sending journal. */
   readonly source: string;
-  /** Its ids, this one last. */
+  /** All ids of the journal, the current one last. */
   readonly eras: readonly Era[];
-  /** The seq of the first line; 0 in a path without one, which asks for the last event that is here. */
+  /** The seq of the first line; 0 if the path has none, which asks for the last event that the hub has. */
   readonly firstSeq: number;
   /** The crc of the line before the first one. */
   readonly crc?: number | undefined;
   /** The id of the event before the first line. */
   readonly after?: string | undefined;
-  /** The events before the first line that the sender does not have any more. */
+  /** The events before the first line that the sender no longer has. */
   readonly lost?: SeqRange | undefined;
-  /** The first event of the journal under its id: the events before it were recorded under another one, and are not lost. */
+  /** The first event of the journal under its id. The events before it were recorded under another id, and are not lost. */
   readonly begins?: number | undefined;
   readonly body: Buffer;
 }
 
-/** What a request says of its source. */
+/** What a request reports about its source. */
 export interface SaidOfSource {
   readonly name?: string | undefined;
   readonly tokenName?: string | undefined;
   /** The last seq of its journal. */
   readonly lastSeq?: number | undefined;
-  /** While it cannot send: `stopped fork`; and how many events it has not sent. */
+  /** While it cannot send: `stopped fork`, and the number of events that it has not sent. */
   readonly state?: string | undefined;
   readonly unsent?: number | undefined;
 }
@@ -71,7 +72,7 @@ export interface ForwardedEvent extends Event {
   readonly origin: EventOrigin;
 }
 
-/** How lines are sent, for an error. */
+/** How to send lines, for the message of an error. */
 export const sendWith = 'send lines with PUT /forward/{source}/{first_seq}';
 
 /** @returns the description of `GET /forward/{source}` */
@@ -137,14 +138,14 @@ function unsentParameter(): Schema {
   return inHeader('Unsent', '^(?:0|[1-9][0-9]{0,14})$', 'The events that are not sent.');
 }
 
-/** A seq for the document: one of 16 digits can be larger than any seq. */
+/** The pattern of a seq for the document: a number of 16 digits can be larger than any seq. */
 const SENT_SEQ = '^[1-9][0-9]{0,14}$';
 
 function inHeader(name: string, pattern: string, description: string): Schema {
   return { name: `Assetlog-${name}`, in: 'header', description, schema: { type: 'string', pattern } };
 }
 
-/** The members of each answer, by their names. */
+/** The members of each answer, by name. */
 function positionMembers() {
   return {
     seq: {
@@ -170,7 +171,7 @@ export function readForwardPath(path = ''): Pick<ForwardRequest, 'source' | 'fir
 }
 
 /**
- * @param source the id of the journal that sends
+ * @param source the id of the sending journal
  * @param raw all headers: name, value, name, value …
  * @throws Refusal 400
  */
@@ -218,7 +219,9 @@ function readCount(text: string): number | undefined {
   return text === '0' ? 0 : readSeq(text);
 }
 
-/** @returns the last line of each earlier id, and the id; undefined unless the lines count up and are no two alike */
+/**
+ * @returns the last line of each earlier id, and the id; undefined unless the lines are in ascending order and distinct
+ */
 function readBefore(text: string): readonly Era[] | undefined {
   if (!BEFORE.test(text)) return undefined;
   const ends = text.split(', ').map((one): Era => {
@@ -228,12 +231,12 @@ function readBefore(text: string): readonly Era[] | undefined {
   return ends.every(([last], at) => last > (ends[at - 1]?.[0] ?? 0) && Number.isSafeInteger(last)) ? ends : undefined;
 }
 
-/** @param ends as `readBefore` returns them */
+/** @param ends the result of `readBefore` */
 function erasOf(ends: readonly Era[], source: string): Era[] {
   return [...ends.map(([, id]) => id), source].map((id, at) => [(ends[at - 1]?.[0] ?? 0) + 1, id]);
 }
 
-/** A larger seq cannot be compared: it is no number. */
+/** A larger seq cannot be compared, since a number cannot represent it. */
 function readSeq(text: string): number | undefined {
   return SEQ.test(text) && Number.isSafeInteger(Number(text)) ? Number(text) : undefined;
 }
@@ -248,7 +251,8 @@ function readName(text: string): string | undefined {
 
 /**
  * @returns the events, each with its origin
- * @throws Refusal 400 for the first line that is no line of a journal, does not continue the line before, or has no valid event
+ * @throws Refusal 400 for the first line that is not a journal line, does not continue the line before it, or has no valid
+ * event
  */
 export function readForwarded(
   { source, eras, firstSeq, crc, body }: Pick<ForwardRequest, 'source' | 'eras' | 'firstSeq' | 'crc' | 'body'>,
@@ -293,7 +297,7 @@ export function readForwarded(
   return events;
 }
 
-/** Checks a line after the line before it, or as the first line of the next file. */
+/** Checks a line that follows the line before it, or is the first line of the next file. */
 function checkNext(body: Buffer, start: number, end: number, chain: ChainPosition): LineCheck {
   const check = checkLine(body, start, end, chain);
   if (check.kind === 'good' || start === 0) return check;
@@ -301,12 +305,12 @@ function checkNext(body: Buffer, start: number, end: number, chain: ChainPositio
   return first.kind === 'good' ? first : check;
 }
 
-/** @returns the name of an event; undefined if it is the one that it has at its sender */
+/** @returns the name of an event; undefined if it is the same as at its sender */
 function firstName(name: LineName, source: string, seq: number): LineName | undefined {
   return name[0] === source && name[1] === seq ? undefined : name;
 }
 
-/** @returns the id of a journal when it recorded a line */
+/** @returns the id that a journal had when it recorded a line */
 function idAt(eras: readonly Era[], seq: number): string {
   return (eras.findLast(([first]) => first <= seq) ?? eras[0]!)[1];
 }
@@ -316,14 +320,14 @@ interface ReadLine extends Pick<WrittenLine, 'id' | 'recorded'>, Omit<Event, 'or
 interface Slot {
   /** The line that was reported; undefined if it is this one. */
   readonly name: LineName | undefined;
-  /** The members of its slot but for `origin`. */
+  /** The members of its slot except `origin`. */
   readonly slot: string;
 }
 
 /** @throws ItemError, or Refusal 400, if the event could not be reported */
 function readLine(json: JsonBytes, start: number, end: number, readItem: ReadItem, limits: Limits): ReadLine {
   const line = json.text(start, end);
-  const written = readWritten(line); // faster than to parse all members
+  const written = readWritten(line); // faster than parsing all members
   if (written !== undefined && isReportable(written, json, start, limits))
     return { ...written, ...readSlot(written.slot, written.from) };
   const members = readItemText(line, json.limits);
@@ -334,7 +338,7 @@ function readLine(json: JsonBytes, start: number, end: number, readItem: ReadIte
   return { id, recorded, ...readSlot(takeSlot(members), from), ...readItem(members) };
 }
 
-/** Takes out the members that a slot can have, so that the others are refused like those of a report. */
+/** Removes the members that belong to a slot, so that other members are refused like those of a report. */
 function takeSlot(members: Members): string {
   let slot = '';
   for (const name of slotNames) {
@@ -352,8 +356,8 @@ function takeSlot(members: Members): string {
 }
 
 /**
- * @param slot its texts have no quotes
- * @throws ItemError if it has another `origin` than one name of a line, or `from` is none, or another `by` than one text
+ * @param slot its texts contain no quotes
+ * @throws ItemError if `origin` is not a single name of a line, if there is no `from`, or if `by` is not a single text
  */
 function readSlot(slot: string, from: LineName | undefined): Slot {
   const others = slot.replace(ORIGIN, '');
@@ -367,7 +371,7 @@ function readSlot(slot: string, from: LineName | undefined): Slot {
   throw new ItemError('its origin is not the id of one journal and a seq in it, such as ["0193e0c2-…",7]');
 }
 
-/** Whether `readItem` accepts the event of `readWritten`, in the form in which it is recorded. */
+/** Whether `readItem` accepts the event of `readWritten` in its recorded form. */
 function isReportable(
   { assetKey, metadata, eventTime }: WrittenLine,
   json: JsonBytes,
@@ -388,7 +392,7 @@ function readLineId(json = 'missing'): string {
   throw new ItemError(`its id is ${shownJson(json)}; a line of a journal has a UUID in lower case`);
 }
 
-/** @param json the time at which the event was recorded first */
+/** @param json the time at which the event was first recorded */
 function readTime(json: string): string {
   const text = json.slice(1, -1);
   if (json === `"${text}"` && isUtc(text) && text.length === TIME_CHARACTERS) return text;
@@ -401,7 +405,7 @@ function isUtc(text: string): boolean {
 }
 
 const NOTHING = 'nothing was recorded';
-/** More than a hub adds to a line, which is mostly `from` and `recorded`. */
+/** More bytes than a hub adds to a line, which are mostly `from` and `recorded`. */
 const ADDED_BYTES_MAX = 512;
 const CRC = /^[0-9a-f]{8}$/;
 const STATE = /^(?=.{1,40}$)[a-z]+(?: [a-z]+)*$/;

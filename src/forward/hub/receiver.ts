@@ -25,7 +25,7 @@ import { JournalTurns } from './turns.ts';
 import { decide, NOTHING, nameOf, type Own, type Taken, type Watermark, watermarkOf } from './watermark.ts';
 
 export interface ReceiverOptions extends SourcesOptions {
-  /** For the limits of the service. */
+  /** Applies the limits of the service. */
   readonly readItem: ReadItem;
 }
 
@@ -36,21 +36,21 @@ export class Receiver {
   /** Number of events that sources reported as lost, since the start. */
   lostEvents = 0;
   readonly #options: ReceiverOptions;
-  /** By source: its requests, which are handled one after the other. */
+  /** Requests by source, which are handled one after the other. */
   readonly #queues = new Map<string, Mutex>();
-  /** Of the journals whose events are in a request. */
+  /** The turns of the journals whose events are in a request. */
   readonly #turns = new JournalTurns();
-  /** For the bodies that are parsed and not recorded yet. */
+  /** The memory for bodies that are parsed and not recorded yet. */
   readonly #parsing: Budget;
-  /** The ids of the journal, empty before `#load`. */
+  /** All ids of the journal; empty before `#load`. */
   #eras: readonly Era[] = [];
-  /** For the file with the id. */
+  /** Protects the file with the id. */
   readonly #mutex = new Mutex();
-  /** Whether it was logged that there are nearly as many sources as the limit allows. */
+  /** Whether a warning was logged that the number of sources is close to the limit. */
   #hasWarned = false;
-  /** Journals that are not known yet, in requests that are being recorded. */
+  /** Number of new journals in requests that are being recorded. */
   #newcomers = 0;
-  /** See `#closed`: the seq of the last call, and the call that waits. */
+  /** The seq of the last call of `#closed`, and the call that waits. */
   #closedSeq = 0;
   #closing: Promise<void> | undefined;
   readonly #closings = new Mutex();
@@ -63,7 +63,7 @@ export class Receiver {
   }
 
   /**
-   * Forgets the journal that was open before.
+   * Forgets the previous journal.
    * @param removes whether files of the journal are ever removed
    * @returns the follower of the journal that is opened now
    */
@@ -79,7 +79,10 @@ export class Receiver {
     };
   }
 
-  /** After a file was closed, and before a clean stop. One call at a time, and of those that wait only the last. Never rejects. */
+  /**
+   * Called after a file was closed, and before a clean stop. One call runs at a time, and of the waiting ones only the last. Never
+   * rejects.
+   */
   #closed(lastSeq: number): Promise<void> {
     this.#closedSeq = lastSeq;
     this.#closing ??= this.#closings.run(async () => {
@@ -96,14 +99,14 @@ export class Receiver {
     return this.#closing;
   }
 
-  /** @returns the id of the journal, which is made if there is none. @throws Error like `openSource` */
+  /** @returns the id of the journal, which is created if necessary. @throws Error like `openSource` */
   source(): Promise<string> {
     return this.#mutex.run(() => openSource(this.#options.disk));
   }
 
   /**
-   * @param eras of the source, which is the last of them
-   * @returns the last event of a source that is here: `{"seq":7,"id":"…","gzip":true,"origins":true}`
+   * @param eras all ids of the source, the current one last
+   * @returns the last event of a source that this hub has: `{"seq":7,"id":"…","gzip":true,"origins":true}`
    * @throws Refusal 403 or 503
    */
   async ask(eras: readonly Era[], journal: Recorder, said: SaidOfSource = {}): Promise<Reply> {
@@ -118,7 +121,10 @@ export class Receiver {
     return { kind: 'body', status: 200, body: JSON.stringify({ seq, id, gzip: true, origins: true }) };
   }
 
-  /** Records the events of a request that are not here yet. @returns 200, 403, 409, 413 or 503. @throws Refusal 400 or 503 */
+  /**
+   * Records the events of a request that the hub does not have yet. @returns 200, 403, 409, 413 or 503. @throws Refusal 400
+   * or 503
+   */
   async take(request: ForwardRequest, journal: Recorder): Promise<Reply> {
     const { limits, readItem } = this.#options;
     const { source, eras, body } = request;
@@ -135,7 +141,7 @@ export class Receiver {
   }
 
   /**
-   * Forgets a source, durably and between the requests with events of it.
+   * Forgets a source, durably and between requests that contain its events.
    * @returns whether it was known. @throws Error if the journal is not open, or the error of a system call
    */
   async forget(source: string): Promise<boolean> {
@@ -169,7 +175,7 @@ export class Receiver {
     do {
       known = await this.#ready(journal);
       refusal = journal.refusal(0);
-      // Opens a journal that was closed or has failed since: its lines are read before anything is decided.
+      // Opens a journal that was closed or has failed in the meantime. Its lines are read before anything is decided.
       journal.begin();
       own = await this.#own();
     } while (this.sources.loaded !== known);
@@ -204,7 +210,7 @@ export class Receiver {
     if (others > 0 && !this.#makePlace(known, others, decision)) {
       return unavailable(`this hub has events of ${limits.forwardSourcesMax} journals and takes no further one`);
     }
-    if (decision.fresh.length > 0 && refusal !== undefined) return unavailable(refusal); // and `begin` might have opened nothing
+    if (decision.fresh.length > 0 && refusal !== undefined) return unavailable(refusal); // and `begin` might not have opened it
     this.#newcomers += others;
     const failure = await this.#record(decision, known, journal).finally(() => {
       this.#newcomers -= others;
@@ -218,7 +224,10 @@ export class Receiver {
     return { kind: 'body', status: 200, body: JSON.stringify({ seq, id }) };
   }
 
-  /** Forgets journals that have been silent for long. Others stay: in a circle of hubs that forget, an event could go round. @returns whether there is place for new ones */
+  /**
+   * Forgets journals that have been silent for long. The others are kept, since an event could otherwise travel endlessly in a circle of hubs. @returns whether there is
+   * space for new journals
+   */
   #makePlace(known: Snapshot, count: number, { marks }: Taken): boolean {
     const { sources } = known;
     const { limits, notices } = this.#options;
@@ -242,7 +251,7 @@ export class Receiver {
   /** Records the events, if there are any, and then sets the watermarks. @returns the reply if they cannot be recorded */
   async #record({ fresh, marks }: Taken, known: Snapshot, journal: Recorder): Promise<ErrorReply | undefined> {
     const setMarks = () => {
-      if (this.sources.loaded !== known) return; // it was opened again, and its lines are read later
+      if (this.sources.loaded !== known) return; // the journal was opened again, and its lines are read later
       for (const [id, mark] of marks) known.sources.set(detach(id), detached(mark));
     };
     if (fresh.length === 0) {
@@ -251,7 +260,7 @@ export class Receiver {
     }
     const recorded = new Promise<RecordResult>((resolve) => {
       const done = (result: RecordResult) => {
-        // At once: the next call of the journal might be that its file is closed.
+        // Done at once, since the next call of the journal might report that its file is closed.
         if (result.kind === 'recorded') setMarks();
         resolve(result);
       };
@@ -263,7 +272,7 @@ export class Receiver {
     return unavailable(result.kind === 'refused' ? result.reason : 'keys are not looked up here');
   }
 
-  /** Notes what a request said that was carried out. @param isNew whether a journal was not known before */
+  /** Notes the contents of a request that was carried out. @param isNew whether one of its journals was unknown */
   #note(request: ForwardRequest, { lost, other, dropped, marks }: Taken, isNew: boolean): void {
     const { source } = request;
     const { rated } = this.#options.notices;
@@ -279,7 +288,7 @@ export class Receiver {
       rated.warn(message, { source, journal, seq, sent: other.sent, here: other.here });
     }
     for (const { journal, range, counts } of dropped) {
-      if (journal !== source && counts === 'lost') continue; // they are recorded when they come, and a hub on the way has such gaps
+      if (journal !== source && counts === 'lost') continue; // they are recorded when they arrive, and a hub on the path has such gaps
       rated.warn('a journal has too many gaps: missing events count as lost, or as here', {
         journal,
         ...range,
@@ -301,7 +310,7 @@ export class Receiver {
     }
   }
 
-  /** @throws Refusal 403 if the source, or what it says it was before, came with a token of another name */
+  /** @throws Refusal 403 if the source, or one of its reported earlier ids, used a token of another name */
   #checkToken({ tokens }: Snapshot, eras: readonly Era[], { tokenName }: SaidOfSource): void {
     if (tokenName === undefined) return;
     for (const [, id] of eras) {
@@ -321,7 +330,7 @@ export class Receiver {
     this.sources.moved();
   }
 
-  /** As `Sources.bind`, of an open journal. */
+  /** Like `Sources.bind`, for an open journal. */
   async bind(...[isMeant, token]: BindArguments): Promise<number> {
     await this.#load();
     const { lastSeq } = await this.#own();
@@ -336,7 +345,7 @@ export class Receiver {
   }
 
   /**
-   * Opens the journal and loads the watermarks, unless both was done before.
+   * Opens the journal and loads the watermarks, unless both were done before.
    * @throws Refusal 503 if that takes longer than `limits.openWaitMs`
    */
   async #ready(journal: Recorder): Promise<Snapshot> {
@@ -398,7 +407,7 @@ export class Receiver {
 
 type BindArguments = [isMeant: Parameters<Sources['bind']>[0], token: string | undefined];
 
-/** A copy of the folder gets the same. */
+/** The same reply as for a copy of the folder. */
 const TO_ITSELF: ErrorReply = {
   kind: 'error',
   status: 403,
@@ -410,7 +419,7 @@ function conflict(reason: 'fork' | 'gap', { seq, id }: Position, error: string):
   return { kind: 'error', status: 409, error, members: { reason, seq, id } };
 }
 
-/** The ids are parts of a body, which they would keep in memory. */
+/** Copies the ids, which are parts of a body and would keep it in memory. */
 function detached({ seq, id, lost, ahead }: Watermark): Watermark {
   const own = (text: string | null) => text && detach(text);
   return { seq, id: own(id), lost, ahead: ahead.map((part) => ({ ...part, id: own(part.id) })) };

@@ -1,9 +1,9 @@
 /**
- * What a hub remembers of its sources besides their events: `forward-seen.json`.
+ * What a hub remembers about its sources in addition to their events: `forward-seen.json`.
  *
  *     {"sources":[["0193e0c2-…",{"name":"device-17","tokenName":"edge","seenMs":1795447185266,"lost":0,"lastSeq":1208}],…],"crc":"9ae0daaf"}
  *
- * It is not synced, and no request waits for it: a crash can lose what was seen in the last `limits.seenWriteMs`, a power cut all.
+ * It is not synced, and no request waits for it: a crash can lose the changes of the last `limits.seenWriteMs`, and a power cut all of it.
  */
 
 import type { SourceFilter } from '../../event/search.ts';
@@ -20,31 +20,36 @@ import type { SourcesOptions } from './sources.ts';
 import { countMissing } from './watermark.ts';
 
 const NAME = 'forward-seen.json';
-/** An operator chose the name of a token, so it can have any length. */
+/** An operator chose the name of a token, so the name can have any length. */
 const NAME_CHARACTERS_MAX = 64;
 
-/** What the requests of a source said. */
+/** What the requests of a source reported. */
 interface Sighting {
   name?: string | undefined;
   tokenName?: string | undefined;
   lastSeq?: number | undefined;
-  /** When the last request arrived, in ms since 1970; 0 if that is not known. */
+  /** When the last request arrived, in ms since 1970; 0 if unknown. */
   seenMs: number;
-  /** The journal that brought its last event, and when, in ms since 1970; undefined if it sent that itself. */
+  /**
+   * The journal that delivered its last event, and when, in ms since 1970; undefined if the source sent the event
+   * itself.
+   */
   through?: string | undefined;
   broughtMs?: number | undefined;
-  /** Whether its journal has another id now, as far as is known. */
+  /** Whether its journal is known to have another id now. */
   isReplaced?: boolean;
   /** Number of events reported as lost. */
   lost: number;
-  /** What its last request said of what stops it: `stopped fork`, and of events that it has not sent. */
+  /**
+   * The reason, in its last request, why it is stopped: `stopped fork`; and the number of events that it has not sent.
+   */
   state?: string | undefined;
   unsent?: number | undefined;
-  /** Number of sources that were known before this one. */
+  /** Number of sources that were known earlier. */
   number: number;
 }
 
-/** The sources of one journal of a hub. Only sources with events are added, so that their number is bounded. */
+/** The sources of one journal of a hub. Only sources with events are added, so their number is limited. */
 export class Sightings {
   readonly #options: Pick<SourcesOptions, 'disk' | 'limits'>;
   /** Undefined before `load`. After `complete` the source with the oldest request is the first one. */
@@ -60,7 +65,7 @@ export class Sightings {
     this.#options = options;
   }
 
-  /** The time of the oldest last request of a source, in ms since 1970; Infinity if none is known. */
+  /** The time of the earliest last request of any source, in ms since 1970; Infinity if unknown. */
   get firstSeenMs(): number {
     let firstMs = Number.POSITIVE_INFINITY;
     for (const one of this.#known?.values() ?? [])
@@ -69,8 +74,8 @@ export class Sightings {
   }
 
   /**
-   * Keeps only sources with events, and adds missing ones: a crash might have come before their requests were written. Then the time of
-   * the last event counts.
+   * Keeps only sources with events, and adds missing sources, since a crash might have happened before their requests were written. For
+   * these the time of the last event counts.
    */
   complete({ sources, newest }: Pick<Snapshot, 'sources' | 'newest'>): ReadonlyMap<string, Readonly<Sighting>> {
     if (this.#known !== undefined && this.#completed === sources) return this.#known;
@@ -101,8 +106,8 @@ export class Sightings {
   }
 
   /**
-   * Yields each wanted source once, the one with the oldest request first. A request during the iteration puts its source at the end;
-   * a new source is left out.
+   * Yields each wanted source once, the one with the oldest request first. A request during the iteration moves its source to the
+   * end; new sources are left out.
    * @param deployment undefined in local mode
    */
   *list(
@@ -128,7 +133,8 @@ export class Sightings {
         through: said.through ?? null,
         ...stateIn(said),
         lost_events: lost,
-        // Of a hub that another one brings, the lines that carry events of others come under the names of these.
+        // If a hub's events are delivered by another hub, the lines that carry events of others arrive under the names
+        // of those others.
         missing_events: said.through === undefined ? countMissing(mark) : null,
         lag_events: said.unsent ?? (lastSeq === undefined ? null : Math.max(0, lastSeq - mark.seq)),
       };
@@ -137,7 +143,10 @@ export class Sightings {
     }
   }
 
-  /** Yields each source once that comes after `after`: all without it, and those with later requests if that one is elsewhere by now. */
+  /**
+   * Yields once each source that comes after `after`: all without it, and the sources with later requests if that one has moved in the
+   * meantime.
+   */
   *#allAfter(
     after: SourceQuery['after'],
     known: ReadonlyMap<string, Readonly<Sighting>>,
@@ -149,7 +158,7 @@ export class Sightings {
       if (isPassed[sighting.number] !== 0) continue;
       isPassed[sighting.number] = 1;
       if (!isAfter) {
-        isAfter = isThere ? source === after.id : sighting.seenMs >= after!.seenMs; // a request has put it at the end
+        isAfter = isThere ? source === after.id : sighting.seenMs >= after!.seenMs; // a request moved it to the end
         if (isThere || !isAfter) continue;
       }
       yield [source, sighting];
@@ -157,7 +166,8 @@ export class Sightings {
   }
 
   /**
-   * @param text the id of a source, or the name of any number of them; a text in the form of an id is no name
+   * @param text the id of a source, or a name that any number of sources have; a text in the form of an id is not a
+   * name
    * @throws the error of a system call
    */
   async filterFor(text: string): Promise<SourceFilter> {
@@ -171,7 +181,7 @@ export class Sightings {
     return { text, has, onlyId };
   }
 
-  /** @returns the names of the sources by their ids, after `load`; a source without a name has its id */
+  /** @returns the names of the sources by id, after `load`; a source without a name has its id as its name */
   names(): ReadonlyMap<string, string> {
     return new Map(Array.from(this.#known ?? [], ([source, { name }]) => [source, name ?? source]));
   }
@@ -194,13 +204,16 @@ export class Sightings {
     known.unsent = unsent;
   }
 
-  /** @returns how many sources are stopped, and the events that these have not sent */
+  /** @returns the number of stopped sources, and the number of events that they have not sent */
   stopped(): Pick<HubFigures, 'sourcesStopped' | 'unsentEvents'> {
     const all = [...(this.#known?.values() ?? [])].filter((one) => one.state !== undefined);
     return { sourcesStopped: all.length, unsentEvents: all.reduce((sum, { unsent = 0 }) => sum + unsent, 0) };
   }
 
-  /** Notes which journal brought events of another one. @returns whether another one had brought the last ones */
+  /**
+   * Notes which journal delivered events of another one. @returns whether a different journal had delivered its last
+   * events
+   */
   brought(source: string, through: string): boolean {
     const known = this.#of(source);
     if (known === undefined) return false;
@@ -210,7 +223,7 @@ export class Sightings {
     return isNew;
   }
 
-  /** A new name is in the file early: commands beside the hub look for it. */
+  /** A new name is written soon, since commands beside the hub look for it. */
   #writeSoon(): void {
     if (this.#isSoon) return;
     clearTimeout(this.#timer);
@@ -218,19 +231,19 @@ export class Sightings {
     this.#timer = setTimeout(() => void this.write(), this.#options.limits.seenNamedMs).unref();
   }
 
-  /** Notes why the hub refuses a source; its next request that is not refused says otherwise. */
+  /** Notes why the hub refuses a source, until the next request that is not refused. */
   refused(source: string, state: string): void {
     if (this.#known?.has(source)) this.#of(source)!.state = state;
   }
 
-  /** Notes that a journal has a new id: nothing is expected from its earlier ones, until one of them sends again, as a copy does. */
+  /** Notes that a journal has a new id. Nothing is expected from its earlier ids unless one of them sends again, as a copy does. */
   replaced(eras: readonly Era[]): void {
     for (const [, id] of eras.slice(0, -1)) {
       if (this.#known?.has(id)) Object.assign(this.#of(id)!, { isReplaced: true, state: undefined, unsent: undefined });
     }
   }
 
-  /** @returns what is known of a source, which is about to change; undefined before `load` */
+  /** @returns what is known about a source, so that it can be changed; undefined before `load` */
   #of(source: string): Sighting | undefined {
     const all = this.#known;
     if (all === undefined) return undefined;
@@ -240,7 +253,7 @@ export class Sightings {
     return known;
   }
 
-  /** @returns the source without a request or an event for the longest time, and when the last one was, if that is known of any */
+  /** @returns the source whose last request or event is the oldest, and the time of that, if it is known for any source */
   oldest(isWanted: (source: string) => boolean): { readonly source: string; readonly lastMs: number } | undefined {
     let oldest: { readonly source: string; readonly lastMs: number } | undefined;
     for (const [source, { seenMs, broughtMs = 0 }] of this.#known ?? []) {
@@ -251,18 +264,18 @@ export class Sightings {
     return oldest;
   }
 
-  /** Forgets a source, also in the file. Never rejects. */
+  /** Forgets a source, in the file too. Never rejects. */
   remove(source: string): Promise<void> {
     this.drop(source);
     return this.write();
   }
 
-  /** Forgets a source; the next write has it. */
+  /** Forgets a source. The next write removes it from the file. */
   drop(source: string): void {
     this.#known?.delete(source);
   }
 
-  /** Call before the journal is opened, also if another one takes its place. */
+  /** Called before the journal is opened, also if another one replaces it. */
   forget(): void {
     clearTimeout(this.#timer);
     this.#timer = this.#known = this.#completed = undefined;
@@ -278,12 +291,12 @@ export class Sightings {
     return this.#writes.run(async () => {
       if (listed.length === 0) return;
       const bytes = sealedFile(`{"sources":${JSON.stringify(listed)}`);
-      await this.#options.disk.replace(NAME, bytes).catch(() => {}); // the next write has it
+      await this.#options.disk.replace(NAME, bytes).catch(() => {}); // the next write includes it
     });
   }
 }
 
-/** Whether a source makes requests of its own. */
+/** Whether a source makes its own requests. */
 function isExpected({ through, isReplaced }: Sighting): boolean {
   return through === undefined && isReplaced !== true;
 }

@@ -1,11 +1,11 @@
 /**
- * The file with the watermarks of a hub, `forward-sources.json`: with it a start reads only the last lines of the journal.
+ * The file with the watermarks of a hub, `forward-sources.json`. It lets a start read only the last lines of the journal.
  *
  *     {"seq":1210,"sources":[["0193e0c2-…",7,"01a1fb95-…"],["…",7,"…",[[10,12,"…"]],[[2,3]]],…],"tokens":[["0193e0c2-…","edge"],…],"crc":"9ae0daaf"}
  *
- * `seq` belongs to the hub's own journal: the file covers all of its lines up to there. The last two members of a journal are `ahead` and
- * `lost` of its watermark, if they have something: `null` in the place of an empty `ahead`. `tokens` is there if a journal came with a
- * token. The file is replaced atomically.
+ * `seq` belongs to the hub's own journal: the file covers all of its lines up to there. The last two members of a journal are `ahead` and `lost` of
+ * its watermark, unless they are empty; an empty `ahead` before `lost` is `null`. `tokens` is present if a journal used a token. The file is
+ * replaced atomically.
  */
 
 import type { Limits } from '../../config/limits.ts';
@@ -17,15 +17,20 @@ import type { Watermark } from './watermark.ts';
 
 export const SNAPSHOT_FILE = 'forward-sources.json';
 
-/** What is known of the journals whose events one journal of a hub has, senders or not. */
+/**
+ * What is known about the journals of which one journal of a hub has events, whether they sent these themselves or not.
+ */
 export interface Snapshot {
-  /** The own seq up to which the lines of the journal are covered. */
+  /** The hub's own seq up to which the lines are covered. */
   readonly seq: number;
-  /** The watermark of each. */
+  /** The watermark of each journal. */
   readonly sources: Map<string, Watermark>;
-  /** The name of the token that a journal came with, which no other name may replace. */
+  /** The name of the token that a journal used. No other name may replace it. */
   readonly tokens: Map<string, string>;
-  /** Of those whose lines were read after the file, and not in it: when the last one arrived, and which journal brought it. */
+  /**
+   * For journals whose lines were read after the file and are not in it: when the last line arrived, and which journal
+   * delivered it.
+   */
   readonly newest: Map<string, { readonly time: string; readonly through: string | undefined }>;
 }
 
@@ -35,7 +40,7 @@ export function createSnapshot(): Snapshot {
 }
 
 /**
- * @returns `absent` if there is no file, `bad` if it is not whole
+ * @returns `absent` if there is no file, `bad` if it is incomplete
  * @throws the error of a system call
  */
 export async function readSnapshot(
@@ -59,12 +64,12 @@ export async function readSnapshot(
 /**
  * Replaces the file, durably.
  * @returns its bytes
- * @throws the error of a system call, after which the old file is there, or the new one
+ * @throws the error of a system call; the folder then has the old file or the new one
  */
 export async function writeSnapshot(disk: Disk, { seq, sources, tokens }: Omit<Snapshot, 'newest'>): Promise<number> {
   const marks = Array.from(sources, ([source, { seq, id, lost, ahead }]) => {
     const stored: unknown[] = [source, seq, id];
-    // Version 0.3 reads an empty list as that of a journal with missing events.
+    // Version 0.3 would read an empty list as a journal with missing events.
     if (ahead.length + lost.length > 0)
       stored.push(ahead.length === 0 ? null : ahead.map(({ first, last, id }) => [first, last, id]));
     if (lost.length > 0) stored.push(lost.map(({ first, last }) => [first, last]));
@@ -86,9 +91,9 @@ type StoredMark = [
 
 const NONE: readonly never[] = [];
 
-/** `["0193e0c2-…",9007199254740991,"01a1fb95-…",[],[]],` has 104; the rest of the file has fewer. */
+/** `["0193e0c2-…",9007199254740991,"01a1fb95-…",[],[]],` has 104 bytes, and the rest of the file has fewer. */
 const SOURCE_BYTES_MAX = 104;
-/** The name of a token is as long as its operator chose. */
+/** An operator chose the name of a token, so the name can have any length. */
 const TOKEN_BYTES_MAX = 4_096;
 /** `[9007199254740991,9007199254740991,"01a1fb95-…"],` */
 const PART_BYTES_MAX = 75;

@@ -1,6 +1,6 @@
 /**
- * The watermarks of one journal of a hub: which events of each other journal are recorded here. They follow from the lines of the journal
- * itself, so they always agree with it. The first request reads them, from the snapshot and from the lines after it.
+ * The watermarks of one journal of a hub: which events of each other journal are recorded here. They are derived from the lines of the
+ * journal itself, so they always agree with it. The first request loads them from the snapshot and from the lines after it.
  */
 
 import type { Limits } from '../../config/limits.ts';
@@ -25,17 +25,23 @@ export interface SourcesOptions {
   readonly notices: Notices;
 }
 
-/** What is known since the journal was opened. A call during which the journal is opened again keeps its own object. */
+/**
+ * What is known since the journal was opened. If the journal is opened again during a call, the call keeps its own
+ * object.
+ */
 interface Opening {
-  /** The last seq of the journal then. Undefined before it is open, and if no file is ever removed. */
+  /** The last seq that the journal had then. Undefined before it is open, and if no file is ever removed. */
   lastSeq?: number;
-  /** The own seq that the snapshot on the disk covers; 0 before it was read. */
+  /** The hub's own seq up to which the snapshot on the disk covers the lines; 0 before it was read. */
   writtenSeq: number;
-  /** All lines; each event is added when it is recorded. While this is undefined no forwarded event is recorded. */
+  /**
+   * The state after all lines; each event is added when it is recorded. While this is undefined no forwarded event is
+   * recorded.
+   */
   loaded?: Snapshot;
-  /** The lines that `view` has read. */
+  /** The state after the lines that `view` has read. */
   viewed?: Snapshot;
-  /** Of the lines of the journal. */
+  /** The lost lines of the journal. */
   losses?: readonly SeqRange[];
 }
 
@@ -46,11 +52,11 @@ export class Sources {
   #opening: Opening = { writtenSeq: 0 };
   readonly #reads = new Mutex();
   readonly #writes = new Mutex();
-  /** Records that started while the watermarks were loaded, and might still become durable. */
+  /** Recordings that started while the watermarks were being loaded, and whose events might still become durable. */
   readonly #recording = new Set<Promise<unknown>>();
   /** See `moved`. */
   #timer: NodeJS.Timeout | undefined;
-  /** Of the file, as it was written last. */
+  /** Size of the file when it was last written. */
   #bytes = 0;
 
   constructor(options: SourcesOptions) {
@@ -58,19 +64,19 @@ export class Sources {
     this.#isNewDamage = oncePerName(options.limits.damageReportsMax);
   }
 
-  /** The result of `load`, from then on. */
+  /** The result of `load`, once it has resolved. */
   get loaded(): Snapshot | undefined {
     return this.#opening.loaded;
   }
 
-  /** The lines of the journal that a repair has lost, since `load`. */
+  /** The lines of the journal that a repair reported as lost, after `load`. */
   get losses(): readonly SeqRange[] {
     return this.#opening.losses ?? [];
   }
 
   /**
-   * Call when a watermark is another one and no line says so: it is in the file some seconds later. A crash before that lets a sender
-   * send lines again that are left out again.
+   * Called when a watermark changes without a line that shows the change. The change is in the file some seconds later. After a crash
+   * before that, a sender might send lines again, and they are left out again.
    */
   moved(): void {
     const { seenWriteMs, snapshotRateBytes } = this.#options.limits;
@@ -85,14 +91,14 @@ export class Sources {
     try {
       const durable = await progress().durable();
       if (durable.kind !== 'before' || opening.loaded === undefined) return;
-      await Promise.all(this.#recording); // the watermarks then have the lines up to that seq
+      await Promise.all(this.#recording); // the watermarks then include the lines up to that seq
       await this.#write(opening, opening.loaded, durable.seq - 1);
     } catch (error) {
       notices.rated.warn('how far this hub is with others is not in its file', { problem: (error as Error).message });
     }
   }
 
-  /** Call before the journal is opened, also if another one takes its place. */
+  /** Called before the journal is opened, also if another one replaces it. */
   forget(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -104,7 +110,10 @@ export class Sources {
     this.#opening.lastSeq = lastSeq;
   }
 
-  /** Waits for a record; so does the next `load`, since its lines might become durable. @param recorded never rejects */
+  /**
+   * Waits for a recording. The next `load` waits for it too, since its lines might become durable. @param recorded never
+   * rejects
+   */
   async waitFor<Result>(recorded: Promise<Result>): Promise<Result> {
     this.#recording.add(recorded);
     const result = await recorded;
@@ -132,7 +141,7 @@ export class Sources {
   }
 
   /**
-   * For callers that only look: nothing is written. Without a snapshot no line is read, since the journal receives no events.
+   * For read-only callers: nothing is written. Without a snapshot no line is read, since the journal receives no events.
    * @param lastSeq the last durable seq
    * @throws the error of a system call
    */
@@ -150,16 +159,16 @@ export class Sources {
   }
 
   /**
-   * Forgets a source, durably. In the process that has the journal open, the watermarks are loaded and no request of the source is
-   * being handled.
+   * Forgets a source, durably. In the process that has the journal open, the watermarks must be loaded, and no request of the
+   * source may be in progress.
    * @param lastSeq the last durable seq
-   * @returns false if it is not known
-   * @throws the error of a system call, after which it is still known
+   * @returns false if it is unknown
+   * @throws the error of a system call; it is still known then
    */
   async remove(source: string, lastSeq: number): Promise<boolean> {
     const opening = this.#opening;
     const known = await this.view(lastSeq);
-    await Promise.all(this.#recording); // the watermarks then have the lines up to `lastSeq`
+    await Promise.all(this.#recording); // the watermarks then include the lines up to `lastSeq`
     return this.#writes.run(async () => {
       const sources = new Map(known.sources);
       if (opening !== this.#opening || !sources.delete(source)) return false;
@@ -174,7 +183,7 @@ export class Sources {
   /**
    * Binds sources to the name of a token, durably. The caller is the process that may write the journal.
    * @param isMeant gets the id of a source, and the name that it is bound to
-   * @param token undefined to let the next one that comes bind them
+   * @param token undefined if the next token that they use binds them
    * @returns how many sources are meant. @throws the error of a system call
    */
   async bind(
@@ -184,7 +193,7 @@ export class Sources {
   ): Promise<number> {
     const opening = this.#opening;
     const known = await this.view(lastSeq);
-    await Promise.all(this.#recording); // the watermarks then have the lines up to `lastSeq`
+    await Promise.all(this.#recording); // the watermarks then include the lines up to `lastSeq`
     const meant = [...known.sources.keys()].filter((source) => isMeant(source, known.tokens.get(source)));
     for (const source of meant) {
       if (token === undefined) known.tokens.delete(source);
@@ -195,8 +204,9 @@ export class Sources {
   }
 
   /**
-   * Like `Follower.removing`: the lines with a watermark may go only after the snapshot has it. A journal without a snapshot
-   * might be a copy of a hub's files, or of an older program, so all its lines are read: once, since then it has a snapshot.
+   * Like `Follower.removing`: lines with a watermark may be removed only after the snapshot has it. A journal without a
+   * snapshot might be a copy of a hub's files, or written by an older program, so all its lines are read. This happens once,
+   * since the journal then has a snapshot.
    */
   async removing(lastSeq: number): Promise<void> {
     const opening = this.#opening;
@@ -205,18 +215,22 @@ export class Sources {
     let known = opening.loaded;
     if (known === undefined) {
       const found = await this.#readFile();
-      // On a full disk files are removed before the journal is open, and its end is not known: a snapshot that covers more stays.
+      // On a full disk files are removed before the journal is open, when its end is unknown. A snapshot that covers more is
+      // kept.
       if (opening.lastSeq === undefined && typeof found === 'object' && found.seq >= lastSeq) return;
       known = await this.#read(opening, found, seq);
     }
     const { size } = known.sources;
     await this.#write(opening, known, seq).catch((error: Error) => {
-      // A full disk gets its space: without watermarks, the lines may go without a snapshot.
+      // Frees the space of a full disk: without watermarks, the lines can be removed without a snapshot.
       if (size > 0 || error instanceof SyncError) throw error;
     });
   }
 
-  /** Call after a file was closed, and before a clean stop: the next start reads only the lines after the snapshot. */
+  /**
+   * Called after a file was closed, and before a clean stop, so that the next start reads only the lines after the
+   * snapshot.
+   */
   async closed(lastSeq: number): Promise<void> {
     const opening = this.#opening;
     const known = opening.loaded ?? (await this.#readUnchanged(opening));
@@ -225,8 +239,8 @@ export class Sources {
   }
 
   /**
-   * While the watermarks are not loaded, a snapshot that covers the journal as it was opened covers all of it: a journal that
-   * receives no events keeps its snapshot up to date without reading a line.
+   * If the watermarks are not loaded, a snapshot that covered the whole journal when it was opened covers all of it now. So a
+   * journal that receives no events keeps its snapshot up to date without reading a line.
    * @returns undefined if lines would have to be read
    */
   async #readUnchanged({ lastSeq, writtenSeq }: Opening): Promise<Snapshot | undefined> {
@@ -248,7 +262,7 @@ export class Sources {
   async #read({ writtenSeq }: Opening, found: Snapshot | 'absent' | 'bad', lastSeq: number): Promise<Snapshot> {
     const { disk, limits, notices } = this.#options;
     const whole = typeof found === 'object' ? found : undefined;
-    const isValid = whole !== undefined && whole.seq <= Math.max(lastSeq, writtenSeq); // not ahead of the journal
+    const isValid = whole !== undefined && whole.seq <= Math.max(lastSeq, writtenSeq); // must not be ahead of the journal
     const known = isValid ? whole : createSnapshot();
     const { seq, sources, newest } = known;
     if (seq >= lastSeq) return known;
@@ -303,13 +317,13 @@ export class Sources {
     return this.#writes.run(async () => {
       if (opening !== this.#opening) throw new Error('the journal was opened again meanwhile');
       if (seq < opening.writtenSeq) return; // `removing` relies on the written seq
-      this.#bytes = await writeSnapshot(this.#options.disk, { ...(opening.loaded ?? known), seq }); // it might have been loaded since
+      this.#bytes = await writeSnapshot(this.#options.disk, { ...(opening.loaded ?? known), seq }); // it might have been loaded in the meantime
       opening.writtenSeq = seq;
     });
   }
 }
 
-/** @param id of a source; undefined for all that are bound to the name `bound` */
+/** @param id the id of a source; undefined for all sources that are bound to the name `bound` */
 export function isMeantBy(id: string | undefined, bound: string | undefined) {
   return (source: string, now: string | undefined): boolean => (id === undefined ? now === bound : source === id);
 }

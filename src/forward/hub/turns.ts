@@ -1,12 +1,12 @@
-/** Tasks that change what is known of some journals: two of them never change the same at a time. */
+/** Tasks that change what is known about some journals. Two tasks never change the same journal at the same time. */
 
 export class JournalTurns {
-  /** By journal: the end of the last task that was begun for it. */
+  /** By journal: the end of the last task that was started for it. */
   readonly #last = new Map<string, Promise<unknown>>();
 
   /**
-   * Runs a task after all earlier ones that have one of its journals. It takes its turns at all of them at once, so that no two tasks
-   * wait for each other.
+   * Runs a task after all earlier tasks that involve one of its journals. It queues for all of them at once, so no two tasks wait for
+   * each other.
    * @returns what the task returns, also if it rejects
    */
   run<Result>(journals: ReadonlySet<string>, task: () => Promise<Result>): Promise<Result> {

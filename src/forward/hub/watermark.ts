@@ -1,7 +1,7 @@
 /**
- * The lines of other journals that a hub has, and which lines of a request it records. The name of an event is the line in which it was
- * first recorded, over any path. The decision follows from the names alone, so that each event is recorded once: a request can be repeated, cut
- * or overtaken by another one, and a journal can send its events by two ways, or in a circle.
+ * The lines of other journals that a hub has, and which lines of a request it records. The name of an event is the line in which it was first
+ * recorded, over any path. The decision depends only on the names. So each event is recorded once even if a request is repeated, cut short or
+ * overtaken by another one, or if a journal sends its events along two paths or in a circle.
  */
 
 import type { LineName } from '../../event/line-name.ts';
@@ -10,19 +10,25 @@ import type { Era } from '../source.ts';
 import type { ForwardedEvent, ForwardRequest } from './received.ts';
 
 /**
- * Which lines of a journal are here: all up to `seq` that are not among the lost ones, and some after it. `id` is that of the last line
- * up to `seq`; null if it is not known.
+ * Which lines of a journal the hub has: all lines up to `seq` except the lost ones, and some after it. `id` is the id of the last line
+ * up to `seq`; null if unknown.
  */
 export interface Watermark extends Position {
-  /** Up to `seq` and not here: their journal does not have them any more, and another one might still bring them. */
+  /**
+   * Lines up to `seq` that the hub does not have: their journal no longer has them, but another journal might still
+   * deliver them.
+   */
   readonly lost: readonly SeqRange[];
-  /** After lines that are still wanted: of a journal whose later events came first, or after a repair of the hub. */
+  /**
+   * Lines that the hub has after lines that it still wants: from a journal whose later events arrived first, or after a
+   * repair of the hub.
+   */
   readonly ahead: readonly Part[];
 }
 
 /** Consecutive lines of a journal. */
 export interface Part extends SeqRange {
-  /** Of the last line; null if it is not known. */
+  /** The id of the last line; null if unknown. */
   readonly id: string | null;
 }
 
@@ -33,7 +39,7 @@ export function isHere(mark: Watermark | undefined, seq: number): boolean {
   return seq <= mark.seq ? !isIn(mark.lost, seq) : isIn(mark.ahead, seq);
 }
 
-/** One more line is here, which another journal brought: that says nothing of the lines before it. */
+/** Adds a line that another journal delivered, which says nothing about the lines before it. */
 export function note(mark: Watermark, seq: number, id: string): Watermark {
   if (isHere(mark, seq)) return mark;
   const line = { first: seq, last: seq, id };
@@ -42,7 +48,7 @@ export function note(mark: Watermark, seq: number, id: string): Watermark {
   return joined({ ...mark, ahead: [...before, line, ...mark.ahead.slice(before.length)] });
 }
 
-/** A journal has sent its own line: the lines before it that are not here are lost. */
+/** Adds a line that a journal has sent of its own: the lines before it that the hub does not have are lost. */
 export function settleTo(mark: Watermark, seq: number, id: string): Watermark {
   if (seq <= mark.seq) return note(mark, seq, id);
   if (seq === mark.seq + 1 && mark.ahead.length === 0) return { ...mark, seq, id };
@@ -50,10 +56,10 @@ export function settleTo(mark: Watermark, seq: number, id: string): Watermark {
   return joined({ seq, id, lost, ahead: mark.ahead });
 }
 
-/** Called with lines that count as lost, or as here although they are not, since there are too many ranges. */
+/** Called with lines that, because there are too many ranges, count as lost, or as present although they are not. */
 export type OnDropped = (range: SeqRange, counts: 'lost' | 'here') => void;
 
-/** @param partsMax of `lost` and of `ahead` */
+/** @param partsMax the most parts of `lost` and of `ahead` */
 export function bounded(mark: Watermark, partsMax: number, onDropped: OnDropped): Watermark {
   let bound = mark;
   while (bound.ahead.length > partsMax) {
@@ -67,7 +73,7 @@ export function bounded(mark: Watermark, partsMax: number, onDropped: OnDropped)
   return dropped.length === 0 ? bound : { ...bound, lost: bound.lost.slice(dropped.length) };
 }
 
-/** @returns the number of lines that are wanted, or lost */
+/** @returns the number of lines that are wanted or lost */
 export function countMissing({ seq, lost, ahead }: Watermark): number {
   const end = ahead.at(-1)?.last ?? seq;
   return countIn(lost) + countIn(outside([{ first: seq + 1, last: end }], ahead));
@@ -81,7 +87,7 @@ function isIn(ranges: readonly SeqRange[], seq: number): boolean {
   return ranges.some(({ first, last }) => first <= seq && seq <= last);
 }
 
-/** @returns what of the ranges is in none of the others */
+/** @returns the parts of the ranges that are in none of the others */
 function outside(ranges: readonly SeqRange[], others: readonly SeqRange[]): readonly SeqRange[] {
   const without = (range: SeqRange, { first, last }: SeqRange) => [
     { first: range.first, last: Math.min(range.last, first - 1) },
@@ -111,7 +117,7 @@ function joined({ seq, id, lost, ahead }: Watermark): Watermark {
   return { seq: last, id: lastId, lost, ahead: parts };
 }
 
-/** @returns what was here when a journal had no line after `seq` */
+/** @returns the watermark as of the time when a journal had no line after `seq` */
 function cutAt(mark: Watermark, seq: number): Watermark {
   const cut = <Range extends SeqRange>(ranges: readonly Range[], more: object): Range[] =>
     ranges
@@ -124,11 +130,11 @@ function cutAt(mark: Watermark, seq: number): Watermark {
 
 /** The journal of the hub itself. */
 export interface Own {
-  /** Its ids, the present one last. */
+  /** All its ids, the current one last. */
   readonly eras: readonly Era[];
   /** Its last durable line. */
   readonly lastSeq: number;
-  /** Its lines that a repair has lost. */
+  /** Its lines that a repair reported as lost. */
   readonly losses: readonly SeqRange[];
 }
 
@@ -141,8 +147,8 @@ function lastUnder({ eras, lastSeq }: Own, id: string): number | undefined {
 }
 
 /**
- * @param eras the ids of a journal, also those that it had before: the hub might know it by one of these
- * @returns what is here of it; undefined if nothing is known
+ * @param eras the ids of a journal, including its earlier ones, since the hub might know it by one of these
+ * @returns the watermark of the journal; undefined if the journal is unknown
  */
 export function watermarkOf(
   marks: ReadonlyMap<string, Watermark>,
@@ -168,14 +174,14 @@ export function watermarkOf(
   return undefined;
 }
 
-/** @returns the name of an event: that of the line which was reported */
+/** @returns the name of an event, which is the name of the line that was reported */
 export function nameOf({ origin: { first, source, seq } }: ForwardedEvent): LineName {
   return first ?? [source, seq];
 }
 
 export type Taken = Extract<Decision, { readonly kind: 'taken' }>;
 
-/** What a hub knows when it decides. */
+/** What a hub knows when it makes a decision. */
 export interface Known {
   readonly marks: ReadonlyMap<string, Watermark>;
   readonly own: Own;
@@ -187,18 +193,18 @@ export type Decision =
       readonly kind: 'taken';
       /** The events to record, in order. */
       readonly fresh: readonly ForwardedEvent[];
-      /** The watermarks that are others once these are durable. */
+      /** The watermarks that change once these events are durable. */
       readonly marks: ReadonlyMap<string, Watermark>;
-      /** The lines before the first one that the sender does not have any more. */
+      /** The lines before the first one that the sender no longer has. */
       readonly lost: readonly SeqRange[];
-      /** An event that is here with another id, which the journal of its name thus has twice. */
+      /** An event that the hub has with another id. The journal of its name thus recorded it twice. */
       readonly other: { readonly name: LineName; readonly sent: string; readonly here: string } | undefined;
       /** See `OnDropped`. */
       readonly dropped: readonly { readonly journal: string; readonly range: SeqRange; readonly counts: string }[];
     }
-  /** The sender is this journal; events are missing that might not be lost. */
+  /** The sender is this journal itself, or events are missing that might not be lost. */
   | { readonly kind: 'self' | 'gap'; readonly at: Watermark }
-  /** An event is here with another id. */
+  /** The hub has an event with another id. */
   | { readonly kind: 'fork'; readonly at: Watermark; readonly here: string; readonly sent: string }
   /** An event has the name of a line that this journal does not have. */
   | { readonly kind: 'restored'; readonly name: LineName };
@@ -211,7 +217,7 @@ export function decide(
 ): Decision {
   const { marks, own } = known;
   const mark = watermarkOf(marks, own, eras) ?? NOTHING;
-  // A sender of 0.3 says only where its id begins: the lines before it are not lost.
+  // A sender of version 0.3 reports only where its id begins; the lines before that are not lost.
   const begun = eras.length > 1 ? 0 : Math.min(begins, firstSeq) - 1;
   const at = begun > mark.seq ? joined({ ...mark, seq: begun, id: null }) : mark;
   if (presentId(eras) === presentId(own.eras)) return { kind: 'self', at };
@@ -223,7 +229,9 @@ export function decide(
   return takeAll(known, at, events, begins);
 }
 
-/** @param at what is here of the sender @param begins its lines before this one are not lost, but of an earlier id */
+/**
+ * @param at the watermark of the sender @param begins the lines before this one are not lost, but have an earlier id
+ */
 function takeAll(
   { marks, own, partsMax }: Known,
   at: Watermark,
@@ -264,7 +272,10 @@ function presentId(eras: readonly Era[]): string {
   return eras.at(-1)![1];
 }
 
-/** @returns the id that a line at the end of a part has here, and another one that was sent for it; undefined without one */
+/**
+ * @returns the id that the hub has for a line at the end of a part, and another id that was sent for it; undefined if there
+ * is none
+ */
 function findOther({ seq, id, ahead }: Watermark, sentId: (seq: number) => string | undefined) {
   for (const { last, id: here } of [{ last: seq, id }, ...ahead]) {
     const sent = here === null ? undefined : sentId(last);
@@ -276,9 +287,9 @@ function findOther({ seq, id, ahead }: Watermark, sentId: (seq: number) => strin
 /**
  * Adds a line of the hub's own journal.
  * @param from the line in the journal that sent it, with its id
- * @param isAfterLoss whether a repair of the hub has lost lines before it that were not added: the lines that its sender left out might
- *   be among them, so they are wanted again. Otherwise the sender had reported them as lost, or they were here by another way
- * @param isFirst whether lines were removed that were not added: those of each journal before its first one count as here
+ * @param isAfterLoss whether a repair of the hub lost earlier lines that were not added. The lines that the sender left out might
+ *   be among them, so they are wanted again. Otherwise the sender had reported them as lost, or they had arrived on another path
+ * @param isFirst whether lines were removed that were not added. The lines of each journal before its first one then count as present
  */
 export function addLine(
   marks: Map<string, Watermark>,

@@ -1,9 +1,10 @@
 /**
- * How far one destination of a journal is, as the pipe knows it: `forward-<name>.cursor`.
+ * How far one destination of a journal is, from the point of view of the pipe: `forward-<name>.cursor`.
  *
- * The file has three slots of 512 bytes, one sector each, which are written in place, so that a full disk already has the space. The
- * valid slot with the largest number counts. Saves use the first two in turn, so a power cut during a save leaves the value before it.
- * A start copies the value that it finds into the third slot: that value might not be durable, and then only the older slot is.
+ * The file has three slots of 512 bytes, one sector each. They are written in place, so a save needs no further space on a full disk.
+ * The valid slot with the largest number counts. Saves alternate between the first two, so a power cut during a save leaves the
+ * previous value. A start copies the value that it finds into the third slot, since that value might not be durable, and then only the
+ * older slot would be.
  */
 
 import { createHash } from 'node:crypto';
@@ -15,29 +16,38 @@ import type { DestinationKind } from '../destinations/kinds.ts';
 import type { Position } from '../position.ts';
 import { KNOWN_PREFIX } from '../source.ts';
 
-/** What a cursor says. All events up to its position are settled: recorded by the destination, or in the dead letters. */
+/**
+ * The content of a cursor. All events up to its position are settled: recorded by the destination, or in the dead
+ * letters.
+ */
 export interface CursorValue extends Position {
-  /** The last event of the request that is being sent, if the cursor needs it: see `Ledger.begin`. The destination might have it. */
+  /**
+   * The last event of the request that is being sent, if the cursor has to record it: see `Ledger.begin`. The destination might have
+   * it.
+   */
   readonly sending: number | undefined;
   /** Undefined until the destination has answered. */
   readonly kind: DestinationKind | undefined;
-  /** From `storedUrl`: shows that the URL of the destination was changed. */
+  /** The result of `storedUrl`, which shows whether the URL of the destination was changed. */
   readonly to: string;
 }
 
 /**
- * What the folder has of a cursor. `new`: nothing was ever sent to the destination. `lost`: something was, and the cursor is
- * missing or damaged.
+ * The state of a cursor in the folder. `new`: nothing was ever sent to the destination. `lost`: something was sent, and the
+ * cursor is missing or damaged.
  */
 export type CursorState =
   | { readonly kind: 'found'; readonly value: CursorValue }
   | { readonly kind: 'new' }
   | { readonly kind: 'lost'; readonly reason: string };
 
-/** A cursor that is open, and what was found of it. */
+/** An open cursor, and the state in which it was found. */
 export type OpenedCursor = CursorState & { readonly cursor: Cursor };
 
-/** @returns the URL as a cursor holds it: as it is, or a digest if the URL is too long for a slot: `sha256:9f86d081…` */
+/**
+ * @returns the URL in the form that a cursor stores: unchanged, or a digest if it is too long for a slot:
+ * `sha256:9f86d081…`
+ */
 export function storedUrl(url: string): string {
   if (Buffer.byteLength(JSON.stringify(url)) <= URL_BYTES_MAX) return url;
   return `sha256:${createHash('sha256').update(url).digest('hex')}`;
@@ -49,22 +59,22 @@ export function cursorName(name: string): string {
 }
 
 /**
- * Reads a cursor beside a running or a stopped service.
- * @param name of the destination
+ * Reads a cursor, while its service runs or not.
+ * @param name the name of the destination
  * @throws the error of a system call
  */
 export async function readCursor(disk: ReadableDisk, name: string): Promise<CursorState> {
   return (await readFolder(disk, name)).state;
 }
 
-/** The cursor of one destination, which only one process may have open. One call at a time. */
+/** The cursor of one destination. Only one process may have it open, and only one call may run at a time. */
 export class Cursor {
   readonly #disk: Disk;
   readonly #name: string;
   readonly #file: SlotFile;
-  /** Number of the last slot that was written, which says where it is as well; undefined if none is valid. */
+  /** Number of the last slot that was written, which also determines its position; undefined if no slot is valid. */
   #number: number | undefined;
-  /** Whether the file that says that the destination is not new is durable. */
+  /** Whether the file that marks the destination as not new is durable. */
   #isKnown = false;
 
   private constructor(disk: Disk, name: string, file: SlotFile, number: number | undefined) {
@@ -75,15 +85,16 @@ export class Cursor {
   }
 
   /**
-   * Opens the cursor of a destination, and makes what it finds durable. One that is new or lost has to be saved before anything is sent.
+   * Opens the cursor of a destination, and makes what it finds durable. A cursor that is new or lost must be saved before anything is
+   * sent.
    * @throws the error of a system call
    */
   static async open(disk: Disk, name: string): Promise<OpenedCursor> {
     const { state, number } = await readFolder(disk, name);
     const cursor = new Cursor(disk, name, await disk.openSlots(cursorName(name)), number);
     try {
-      // The process that saved it might have died before its sync, or its sync might have failed. A power cut would take back what the
-      // next request relies on.
+      // The process that saved it might have died before its sync, or its sync might have failed. A power cut would then undo the
+      // value on which the next request relies.
       if (state.kind === 'found') {
         await cursor.#file.write(encode(state.value, number!), FOUND_POSITION);
         await cursor.#know();
@@ -96,20 +107,21 @@ export class Cursor {
   }
 
   /**
-   * Saves a value, durably. After a rejection the file has this value or the one before it, and the same or another one may be
-   * saved.
+   * Saves a value, durably. After a rejection the file has this value or the previous one, and the same or another value can
+   * be saved.
    * @throws the error of a system call, or RangeError for an id that is too long for a slot
    */
   async save(value: CursorValue): Promise<void> {
     const number = this.#number === undefined ? 0 : this.#number + 1;
     const slot = encode(value, number);
-    // The first save takes the space of all slots.
+    // The first save allocates the space of all slots.
     const bytes = number === 0 ? Buffer.concat([slot, Buffer.alloc(FILE_BYTES - SLOT_BYTES)]) : slot;
     const position = positionOf(number);
     try {
       await this.#file.write(bytes, position);
     } catch (error) {
-      // The next process would find the value in the cache of the system, take it for durable, and write over the slot that is.
+      // Otherwise the next process would find the value in the page cache, assume that it is durable, and overwrite the slot
+      // that is.
       await this.#file.writeUnsynced(Buffer.alloc(bytes.length), position).catch(() => {}); // the first error is reported
       throw error;
     }
@@ -122,7 +134,7 @@ export class Cursor {
     await this.#file.close();
   }
 
-  /** After the first save and before anything is sent: until then a cursor that is missing or torn loses nothing. */
+  /** Done after the first save and before anything is sent: until then a missing or torn cursor does no harm. */
   async #know(): Promise<void> {
     if (this.#isKnown) return;
     try {
@@ -135,7 +147,7 @@ export class Cursor {
   }
 }
 
-/** The slots of a cursor file: the number of the valid one and its value; undefined if none is. */
+/** The number and the value of the valid slot of a cursor file; undefined if no slot is valid. */
 type Slot = { readonly number: number; readonly value: CursorValue } | undefined;
 
 async function readFolder(
@@ -164,14 +176,14 @@ function encode(value: CursorValue, number: number): Buffer {
   const text = JSON.stringify({ number, ...value, to: storedUrl(value.to) }).slice(0, -1);
   const line = Buffer.from(sealed(text));
   if (line.length >= SLOT_BYTES) throw new RangeError(`the cursor takes ${line.length} bytes: its id is too long`);
-  // Spaces and a line feed, so that the file can be read as text.
+  // Padded with spaces and a line feed, so that the file can be read as text.
   const slot = Buffer.alloc(SLOT_BYTES, ' ');
   line.copy(slot);
   slot[SLOT_BYTES - 1] = LINE_FEED;
   return slot;
 }
 
-/** @returns undefined unless the slot is whole and is where a slot with its number belongs */
+/** @returns undefined unless the slot is complete and is at the position that belongs to its number */
 function decode(bytes: Buffer, position: number): Slot {
   const text = bytes.toString('utf8', position, position + SLOT_BYTES).trimEnd();
   if (!isSealed(text)) return undefined;
@@ -181,8 +193,8 @@ function decode(bytes: Buffer, position: number): Slot {
 }
 
 const SLOT_BYTES = 512;
-/** Of the third slot. */
+/** Position of the third slot. */
 const FOUND_POSITION = 2 * SLOT_BYTES;
 const FILE_BYTES = 3 * SLOT_BYTES;
-/** A number, two seqs, an id, a kind and the names of the members take up to about 200 bytes. */
+/** A number, two seqs, an id, a kind and the names of the members together need up to about 200 bytes. */
 const URL_BYTES_MAX = 256;

@@ -1,16 +1,16 @@
 /**
- * What is durable about one destination of one journal: how far it is (the cursor), and the events that it does not get, or might have
+ * The durable state of one destination of one journal: how far it is (the cursor), and the events that it does not get, or might have
  * twice (the dead letters).
  *
- * Order of durability: a dead letter before the cursor that passes its event. If an event that is sent twice is recorded twice, the
- * cursor says that the event is being sent before the event is.
+ * Order of durability: a dead letter is durable before the cursor passes its event. If the destination would record an event twice
+ * that is sent twice, the cursor records that the event is being sent before it is sent.
  *
- * The cursor of a hub is a cache of what the hub says whenever it is asked, so it lives in memory and is saved at intervals. What a
- * crash takes of it has to change nothing: it is saved before retention removes what it passes, and before it says less, another kind,
- * or for the first time that the hub took an event.
+ * The cursor of a hub is a cache of the hub's own answers, so it lives in memory and is saved at intervals. If a crash loses its
+ * latest values, nothing may change. It is therefore saved before retention removes events that it passes, before its position moves
+ * back, before its kind changes, and when the hub accepts an event for the first time.
  *
- * What a destination lost is what lies between its position and the first event of the journal, so retention only has the cursor made
- * durable before it removes events. A dead letter names what is lost when the destination is reached.
+ * The events that a destination lost lie between its position and the first event of the journal, so before retention removes events
+ * it only has to make the cursor durable. A dead letter names the lost events when the destination is reached.
  *
  * A ledger outlives its pipe: a destination whose settings change gets a new pipe and keeps its ledger.
  */
@@ -31,24 +31,24 @@ import { DeadLetters } from './letters.ts';
 export interface LedgerOptions {
   /** The folder of the journal. */
   readonly disk: Disk;
-  /** Of the destination. */
+  /** The name of the destination. */
   readonly name: string;
-  /** How large the file of the dead letters may become: see `LetterLimits`. */
+  /** The most bytes of the file of dead letters: see `LetterLimits`. */
   readonly letterBytesMax: number;
   readonly limits: Pick<Limits, 'lineBytesMax'>;
-  /** With the name of the destination. */
+  /** Notices that include the name of the destination. */
   readonly notices: Notices;
 }
 
-/** What became of consecutive events. */
+/** The outcome of consecutive events. */
 export type Step =
-  /** The destination has them; one that was in doubt before has a letter. */
+  /** The destination has the events; an event that was in doubt gets a dead letter. */
   | { readonly kind: 'recorded'; readonly lines: readonly Line[]; readonly letter?: Outcome | undefined }
   /** The destination does not get the event. */
   | { readonly kind: 'given up'; readonly line: Line; readonly outcome: Outcome }
-  /** The journal does not have them any more, since retention removed them or a repair did not find them. */
+  /** The journal no longer has the events, since retention removed them or a repair did not find them. */
   | { readonly kind: 'gap'; readonly gone: SeqRange; readonly reason: string }
-  /** Events up to this one that the destination does not want. */
+  /** The destination does not want the events up to this one. */
   | { readonly kind: 'unwanted'; readonly last: Line };
 
 export class Ledger {
@@ -64,39 +64,42 @@ export class Ledger {
   readonly #options: LedgerOptions;
   /** URL of the destination. */
   #to = '';
-  /** For what is decided by the cursor and the dead letters together, and for each letter. */
+  /** Protects decisions that depend on both the cursor and the dead letters, and each append of a letter. */
   readonly #mutex = new Mutex();
   #letters: DeadLetters | undefined;
   #cursor: Cursor | undefined;
-  /** For each save of the cursor: retention has it synced beside the pipe. */
+  /** Protects each save of the cursor, since retention can sync it concurrently with the pipe. */
   readonly #saving = new Mutex();
-  /** What the file of the cursor says, and when it was saved; undefined until the cursor is known. */
+  /** The content of the cursor's file, and when it was saved; undefined until the cursor is known. */
   #saved: CursorValue | undefined;
   #savedMs = Number.NEGATIVE_INFINITY;
-  /** As the cursor on the disk had it before it was opened; undefined if there was none. */
+  /** The seq that the cursor on the disk had before it was opened; undefined if there was none. */
   #foundSeq: number | undefined;
 
   constructor(options: LedgerOptions) {
     this.#options = options;
   }
 
-  /** How far the destination is. The file of the cursor might have an earlier value. */
+  /** How far the destination is. The cursor's file might have an earlier value. */
   get value(): CursorValue {
     return this.#value;
   }
 
-  /** The first seq that the destination might still need, by its own answers or the cursor on the disk; 1 until the cursor is known. */
+  /**
+   * The first seq that the destination might still need, according to its own answers or the cursor on the disk; 1 until the cursor is
+   * known.
+   */
   get floorSeq(): number {
     if (this.#saved === undefined) return (this.#foundSeq ?? 0) + 1;
     return (this.#isCache ? this.#value : this.#saved).seq + 1;
   }
 
-  /** The last seq that is settled, as far as it is known. */
+  /** The last seq that is known to be settled. */
   get seq(): number {
     return this.isKnown ? this.#value.seq : (this.#foundSeq ?? 0);
   }
 
-  /** The last seq that is settled or named; of a destination that is new or has lost its cursor none is known to be missing. */
+  /** The last seq that is settled or named. If a destination is new or has lost its cursor, no event is known to be missing. */
   get namedOrSettledSeq(): number {
     if (this.isKnown) return Math.max(this.#value.seq, this.namedSeq);
     return this.#foundSeq ?? Number.POSITIVE_INFINITY;
@@ -116,25 +119,29 @@ export class Ledger {
     return traitsOf[this.kind];
   }
 
-  /** Whether the destination says itself how far it is, and never forgets an event. */
+  /** Whether the destination itself reports how far it is, and never forgets an event. */
   get #isCache(): boolean {
     return this.traits.isHub;
   }
 
-  /** The dead letters, as numbers; undefined until they are open. */
+  /** The numbers of dead letters; undefined until they are open. */
   get letters(): Pick<DeadLetters, 'open' | 'lost' | 'lostTotal'> | undefined {
     return this.#letters;
   }
 
-  /** Finds out before the journal is opened what must not be removed from it. @throws the error of a system call */
+  /**
+   * Determines, before the journal is opened, which events must not be removed from it. @throws the error of a system
+   * call
+   */
   async readFloor(): Promise<void> {
     const found = await readCursor(this.#options.disk, this.#options.name);
     if (found.kind === 'found') this.#foundSeq = found.value.seq;
   }
 
   /**
-   * Opens dead letters and cursor for a pipe, after `close` for the one before it. May be called again after a rejection.
-   * @param firstSeq returns the first event of a destination that is new
+   * Opens dead letters and cursor for a pipe, after `close` was called for its predecessor. Can be called again after a
+   * rejection.
+   * @param firstSeq returns the first event of a new destination
    * @throws the error of a system call
    */
   async open({ to }: DestinationSettings, firstSeq: () => number | Promise<number>): Promise<void> {
@@ -152,28 +159,28 @@ export class Ledger {
     this.#to = to;
     const url = storedUrl(to);
     const asked = kindOf(to, 'destination');
-    const kind = traitsOf[asked].truth === 'cursor' ? asked : undefined; // of a hook, its scheme says it
+    const kind = traitsOf[asked].truth === 'cursor' ? asked : undefined; // the scheme of a hook implies it
     if (opened.kind === 'found') {
       const { value } = opened;
       this.namedSeq = await this.namedAfter(value.seq);
       if (!traitsOf[value.kind ?? asked].repeatsBatches) {
         for (let seq = value.seq + 1; seq <= (value.sending ?? 0); seq += 1) this.doubts.set(seq, CRASHED);
       }
-      // A cursor that an operator made has no URL.
+      // A cursor that an operator created has no URL.
       this.isAtNewUrl = value.to !== '' && value.to !== url;
       if (this.isAtNewUrl) notices.info('the destination has another URL and continues', { seq: value.seq, to: url });
       this.#value = { ...value, kind: value.kind ?? kind, to: url };
-      this.#saved = value; // last: until then all of this is repeated after an error
+      this.#saved = value; // last, so that all of this is repeated after an error
       return;
     }
     this.#value = { seq: 0, id: null, sending: undefined, kind, to: url };
-    if (opened.kind === 'lost') return; // also if it begins later: what the destination lacks is not known
+    if (opened.kind === 'lost') return; // even if it starts later, since it is unknown which events the destination is missing
     const seq = await firstSeq();
     await this.#save({ ...this.#value, seq: seq - 1 });
     notices.info('forwarding begins', { to: url, seq });
   }
 
-  /** Runs a task after those before it, with the dead letters. */
+  /** Runs a task with the dead letters, after all earlier tasks. */
   #withLetters<Result>(task: (letters: DeadLetters) => Promise<Result>): Promise<Result> {
     return this.#mutex.run(async () => task(await this.#openLetters()));
   }
@@ -184,7 +191,10 @@ export class Ledger {
     return this.#letters;
   }
 
-  /** Saves a value durably, in memory after the disk. @throws the error of a system call; then it may be called again */
+  /**
+   * Saves a value durably, first to the disk and then to memory. @throws the error of a system call; it can be called
+   * again then
+   */
   #save(value: CursorValue): Promise<void> {
     return this.#saving.run(async () => {
       await this.#write(value);
@@ -200,7 +210,10 @@ export class Ledger {
     this.#saved = value;
   }
 
-  /** Keeps a value that the destination says again when it is asked, and saves it if a crash may not take it. @throws as `#save` */
+  /**
+   * Keeps a value that the destination reports again when it is asked, and saves it if a crash must not lose it. @throws the errors
+   * of `#save`
+   */
   #cache(value: CursorValue): Promise<void> {
     const isFirst = this.#saved === undefined || this.#saved.id === null;
     if (!this.#isCache || isFirst) return this.#save(value);
@@ -213,44 +226,57 @@ export class Ledger {
     return this.#saved !== undefined && isSame(this.#value, this.#saved);
   }
 
-  /** Saves a cursor that is only in memory, now and then. @throws the error of a system call; then it may be called again */
+  /**
+   * Called at intervals: saves a cursor that is only in memory. @throws the error of a system call; it can be called again
+   * then
+   */
   async saveIfMoved(): Promise<void> {
     if (this.isKnown && !this.#isSaved) await this.#saveNow();
   }
 
-  /** Makes the value durable beside the pipe, also one whose save failed. @throws the error of a system call */
+  /**
+   * Makes the value durable, concurrently with the pipe, even if an earlier save failed. @throws the error of a system
+   * call
+   */
   #saveNow(): Promise<void> {
     return this.#saving.run(async () => {
       if (this.isKnown) await this.#write(this.#value);
     });
   }
 
-  /** Still being sent are only events in doubt, and the rest of a request that goes again as it was. */
+  /** Only events in doubt, and the rest of a request that is repeated unchanged, are still being sent. */
   get #settled(): CursorValue {
     const { sending, seq } = this.#value;
     const isSending = this.doubts.size > 0 || (this.traits.repeatsBatches && sending !== undefined && sending > seq);
     return { ...this.#value, sending: isSending ? sending : undefined };
   }
 
-  /** Saves how far the destination is; of a hub only what a crash may not take. @throws the error of a system call */
+  /**
+   * Saves how far the destination is. For a hub it saves only what a crash must not lose. @throws the error of a system
+   * call
+   */
   save(): Promise<void> {
     return this.#cache(this.#settled);
   }
 
-  /** The destination has answered as one of this kind; undefined if that is open again. @throws the error of a system call */
+  /**
+   * The destination has answered as one of this kind; undefined if its kind is unknown again. @throws the error of a system
+   * call
+   */
   decideKind(kind: DestinationKind | undefined): Promise<void> {
     return this.#save({ ...this.#settled, kind });
   }
 
-  /** The destination has said how far it is: saves that. @throws the error of a system call */
+  /** Saves the position that the destination has reported. @throws the error of a system call */
   moveTo({ seq, id }: Position): Promise<void> {
     return this.#mutex.run(async () => {
       const { sending = 0, ...value } = this.#value;
-      // With the events before it, a request would have any size.
+      // Together with the events before it, a request would have no size limit.
       const isSentAgain = value.seq <= seq && seq < sending;
       const at = seq === value.seq ? {} : { seq, id };
       await this.#save({ ...value, ...at, kind: this.kind, sending: isSentAgain ? sending : undefined });
-      // A power cut might have taken the cursor back: what was refused after this position has a letter already.
+      // A power cut might have undone the cursor, so events that were refused after this position already have dead
+      // letters.
       if (value.seq < seq) this.namedSeq = Math.max(this.namedSeq, await this.#letters!.namedAfter(seq));
       if (this.lostReason !== undefined)
         this.#options.notices.info('the cursor was lost and forwarding continues', { seq: seq + 1 });
@@ -259,23 +285,27 @@ export class Ledger {
     });
   }
 
-  /** Before a request: after a crash the destination might have the events up to this one. @throws the error of a system call */
+  /**
+   * Called before a request: after a crash the destination might have the events up to this one. @throws the error of a system
+   * call
+   */
   async begin(seq: number): Promise<void> {
-    // What is there after a crash is known to such a destination alone, or to none.
+    // After a crash, only the destination knows which events it has, or nobody does.
     if (this.traits.repeatsBatches || this.traits.truth === 'cursor')
       await this.#save({ ...this.#value, sending: Math.max(seq, ...this.doubts.keys()) });
   }
 
-  /** @returns for how long a position that passed only unwanted events is not worth a sync yet, in milliseconds */
+  /** @returns for how many milliseconds a position that passed only unwanted events is not yet worth a sync */
   unwantedWaitMs(everyMs: number): number {
     if (this.#value === this.#saved || this.#saved?.sending !== undefined) return 0;
     return Math.max(0, this.#savedMs + everyMs - performance.now());
   }
 
   /**
-   * Makes durable what became of events: first the dead letters, then the position passes them. After an error it may be called again
-   * with the same step.
-   * @returns the last event of the step @throws as `append`, or Defect if it would pass events before it of which nothing is known
+   * Makes the outcome of events durable: first the dead letters, then the position that passes the events. After an error it can be
+   * called again with the same step.
+   * @returns the last event of the step @throws the errors of `append`, or Defect if it would pass earlier events whose outcome is
+   * unknown
    */
   async record(step: Step): Promise<Position> {
     const last = endOf(step);
@@ -285,7 +315,7 @@ export class Ledger {
       case 'recorded':
         if (step.letter !== undefined) await this.#addLetter(step.lines[0]!, step.letter);
         this.#passTo(last);
-        if (isAsked) await this.save(); // else with the next request
+        if (isAsked) await this.save(); // otherwise with the next request
         break;
       case 'given up':
         if (last.seq > this.namedSeq || !isAsked) await this.#addLetter(step.line, step.outcome);
@@ -309,7 +339,7 @@ export class Ledger {
     throw new Defect(`events ${nextSeq} to ${first - 1} would be passed, and no dead letter names them`);
   }
 
-  /** All up to a position is settled: recorded by the destination, in the dead letters, or unwanted. */
+  /** Everything up to a position is settled: recorded by the destination, in the dead letters, or unwanted. */
   #passTo({ seq, id }: Position): void {
     for (const one of this.doubts.keys()) if (one <= seq) this.doubts.delete(one);
     const inDoubt = this.doubts.size > 0 ? Math.max(...this.doubts.keys()) : undefined;
@@ -317,32 +347,35 @@ export class Ledger {
     this.#value = { ...this.#value, seq, id, sending };
   }
 
-  /** All up to a position is lost, or was passed before, and the dead letters name what is lost. */
+  /** Everything up to a position is lost or was passed before, and the dead letters name the lost events. */
   #passLost(position: Position): void {
     this.namedSeq = Math.max(this.namedSeq, position.seq);
-    if (!this.traits.isHub) this.#passTo(position); // else the cursor passes it with the next event that is taken
+    if (!this.traits.isHub) this.#passTo(position); // otherwise the cursor passes it with the next accepted event
   }
 
   #addLetter(line: Line, outcome: Outcome): Promise<void> {
     return this.append({ time: new Date().toISOString(), ...outcome, line: line.text });
   }
 
-  /** Appends a dead letter. @throws as `DeadLetters.append` */
+  /** Appends a dead letter. @throws the errors of `DeadLetters.append` */
   append(letter: DeadLetter): Promise<void> {
     return this.#withLetters((letters) => letters.append(letter));
   }
 
-  /** @returns as `DeadLetters.namedAfter` @throws the error of a system call */
+  /** Like `DeadLetters.namedAfter`. @throws the error of a system call */
   namedAfter(seq: number): Promise<number> {
     return this.#withLetters((letters) => letters.namedAfter(seq));
   }
 
-  /** Whether an open dead letter is about an event of a range. */
+  /** Whether an open dead letter concerns an event of a range. */
   isMissing(range: SeqRange): boolean {
     return this.#letters?.isMissing(range) === true;
   }
 
-  /** Makes the cursor durable before events go that it passes, also before it is open. @throws the error of a system call */
+  /**
+   * Makes the cursor durable before events are removed that it passes, even if it is not open yet. @throws the error of a
+   * system call
+   */
   async makeDurable(): Promise<void> {
     if (this.#cursor !== undefined) return this.#saveNow();
     if (this.#isSaved) return;
@@ -351,7 +384,7 @@ export class Ledger {
     if (kind === 'found') await (await Cursor.open(disk, name)).cursor.close();
   }
 
-  /** One that was being sent might be there, and stays in doubt. */
+  /** An event that was being sent might have arrived, so it remains in doubt. */
   #nameGone(gone: SeqRange, reason: string): Promise<void> {
     return this.#withLetters(async (letters) => {
       for (const [seq, doubt] of this.doubts) {
@@ -367,7 +400,8 @@ export class Ledger {
 
   /**
    * Saves how far the destination is, and closes the cursor.
-   * @param isSettled whether what the last answer means is durable. If not, its events stay as being sent
+   * @param isSettled whether the consequences of the last answer are durable. Otherwise its events still count as being
+   * sent
    * @throws the error of a system call; the cursor is closed then too
    */
   async close(isSettled: boolean): Promise<void> {
@@ -385,7 +419,7 @@ export class Ledger {
 /** Log message about events that a destination does not get. */
 const LOST = 'events are gone that a destination has not confirmed; a dead letter names them';
 
-/** @returns the first seq, if the step says it */
+/** @returns the first seq of a step, if the step determines it */
 function startOf(step: Step): number | undefined {
   if (step.kind === 'gap') return step.gone.first;
   if (step.kind === 'recorded') return step.lines[0]!.seq;

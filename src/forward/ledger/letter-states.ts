@@ -1,34 +1,34 @@
-/** What became of each event with a dead letter. */
+/** The outcome of each event with a dead letter. */
 
 import { findFirstIndex } from '../../journal/first-index.ts';
 import type { SeqRange } from '../position.ts';
 import { type DeadLetter, isNamed, isOpen, lostBy, seqsOf } from './letter.ts';
 
-/** What became last of the event, or the events, of a dead letter. */
+/** The latest outcome of the events of a dead letter. */
 export interface LetterState extends SeqRange, Pick<DeadLetter, 'outcome' | 'became'> {
-  /** Index in the file of the letter that says so. */
+  /** Index in the file of the letter with this outcome. */
   readonly at: number;
 }
 
 /**
- * The states of the letters of a file. Of two letters about an event, the later one counts. An event that its destination took has
- * none, so that each state is open, or an operator gave its events up.
+ * The states of the letters of a file. If two letters concern an event, the later one counts. An event that its destination
+ * accepted has no state, so each state is either open, or of events that an operator gave up.
  */
 export class LetterStates {
-  /** In the order of their seqs, which no two share. */
+  /** In the order of their seqs, which do not overlap. */
   readonly #all: LetterState[] = [];
   /** Number of open letters. */
   open = 0;
-  /** Number of events that retention removed, and that the destination did not confirm. */
+  /** Number of events that retention removed before the destination confirmed them. */
   lost = 0;
-  /** The same with those that it confirmed later. */
+  /** The same number, including events that the destination confirmed later. */
   lostTotal = 0;
 
   get all(): readonly LetterState[] {
     return this.#all;
   }
 
-  /** Adds what the next letter of the file says. @param at index of the letter */
+  /** Adds the next letter of the file. @param at index of the letter */
   add(letter: DeadLetter, at: number): void {
     const { outcome, became } = letter;
     const { first, last } = seqsOf(letter);
@@ -37,13 +37,13 @@ export class LetterStates {
     this.lostTotal += Math.max(0, lostBy(letter));
     const states = this.in({ first, last });
     if (outcome !== 'removed' && first !== last) {
-      // Many were given up together.
+      // Many events were given up together.
       const isWithin = (state: LetterState) => first <= state.first && state.last <= last;
       const changed = states.map((state) => (isWithin(state) ? { ...state, outcome, became, at } : state));
       this.#replace(first, states, changed.filter(isNamed));
       return;
     }
-    // The letter might be about a part of a removed range.
+    // The letter might concern a part of a removed range.
     const before = states.filter((state) => state.first < first).map((state) => ({ ...state, last: first - 1 }));
     const after = states.filter((state) => last < state.last).map((state) => ({ ...state, first: last + 1 }));
     const own = isNamed(letter) ? [{ first, last, outcome, became, at }] : [];
@@ -55,7 +55,7 @@ export class LetterStates {
     return this.in({ first: seq, last: seq })[0];
   }
 
-  /** @returns the last seq up to which each event after `seq` has a letter that says that the event is lost; `seq` if there is none */
+  /** @returns the last seq up to which each event after `seq` has a letter that reports it as lost; `seq` if there is none */
   namedAfter(seq: number): number {
     let last = seq;
     for (let at = this.#from(seq + 1); at < this.#all.length && this.#all[at]!.first <= last + 1; at += 1)
@@ -63,7 +63,7 @@ export class LetterStates {
     return last;
   }
 
-  /** @returns the parts of a range that no letter says are lost, in order */
+  /** @returns in order the parts of a range that no letter reports as lost */
   unnamed({ first, last }: SeqRange): SeqRange[] {
     const ranges: SeqRange[] = [];
     let next = first;
@@ -75,7 +75,7 @@ export class LetterStates {
     return ranges;
   }
 
-  /** @returns the states about any event of a range */
+  /** @returns the states of all events of a range */
   in({ first, last }: SeqRange): LetterState[] {
     const from = this.#from(first);
     let to = from;
@@ -87,7 +87,7 @@ export class LetterStates {
     return findFirstIndex(this.#all, (state) => state.last >= seq);
   }
 
-  /** @param states those from the event `first` on */
+  /** @param states the states from the event `first` on */
   #replace(first: number, states: readonly LetterState[], by: readonly LetterState[]): void {
     const countOpen = (some: readonly LetterState[]) => some.filter(isOpen).length;
     this.open += countOpen(by) - countOpen(states);

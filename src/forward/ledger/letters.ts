@@ -1,6 +1,6 @@
 /**
- * The events that a destination did not take, or might have recorded twice, with the reason: `dead-<name>.jsonl`. Each is one JSON
- * line, durable before the cursor passes its event.
+ * The events that a destination did not accept, or might have recorded twice, each with the reason: `dead-<name>.jsonl`. Each is
+ * one JSON line, which is durable before the cursor passes its event.
  */
 
 import type { Limits } from '../../config/limits.ts';
@@ -17,38 +17,41 @@ export function deadLettersName(name: string): string {
   return `dead-${name}.jsonl`;
 }
 
-/** The file has as many letters as it may have, and one is open. Its message says what to do. */
+/** The file has as many letters as allowed, and one of them is open. The message says what to do. */
 export class LettersFullError extends Error {}
 
-/** How large a line of the file may be, as far as it is read, and how large the file may become. */
+/** The most bytes of a line of the file that are read, and the most bytes of the file. */
 export interface LetterLimits extends LineLimit {
-  /** Of the file with a further letter. Open letters without a line can take as much again, and letters that close others any space. */
+  /**
+   * The size of the file with a further letter. Open letters without a line may use the same amount again, and letters that close
+   * others any amount.
+   */
   readonly bytesMax: number;
 }
 
 /**
- * How the file ends, as far as it is known. `found`: as another process left it. The sync of the last letter might have failed: then
- * the letter can be read, no later sync writes it, and a power cut takes it. `begun`: after the last whole letter there might be a part
- * of another one. `durable`: with the last whole letter.
+ * The state of the file's end. `found`: the state in which another process left it. The sync of the last letter might have failed; then
+ * the letter can be read, no later sync writes it, and a power cut removes it. `begun`: the last complete letter might be followed by a
+ * part of another one. `durable`: the file ends with the last complete letter.
  */
 type FileEnd = 'found' | 'begun' | 'durable';
 
 type LineLimit = Pick<Limits, 'lineBytesMax'>;
 
 /**
- * The dead letters of one destination. Only one may be open at a time, and one call at a time: see `Ledger`. The file is opened for
- * each letter: letters are few, and an operator may move the file away.
+ * The dead letters of one destination. Only one instance may be open, and only one call may run, at a time: see `Ledger`. The file
+ * is opened for each letter, since letters are rare and an operator may move the file away.
  */
 export class DeadLetters {
   readonly #disk: Disk;
   readonly #name: string;
   readonly #file: string;
   readonly #limits: LetterLimits;
-  /** What is in the file, up to its last whole letter, as of the last look at it. */
+  /** The content of the file up to its last complete letter, when it was last examined. */
   #content: Content = emptyContent();
   #end: FileEnd = 'found';
   #lostTotal = 0;
-  /** The bytes that it had after the last call of `#compact`. */
+  /** The size of the file after the last call of `#compact`. */
   #compactBytes = 0;
 
   private constructor(disk: Disk, name: string, limits: LetterLimits) {
@@ -59,8 +62,9 @@ export class DeadLetters {
   }
 
   /**
-   * Counts the letters, and cuts off the end of one that a crash has torn. All letters are made durable later, when one of them is
-   * relied on or another one is appended: most starts need neither, and it takes as much free space as the file has.
+   * Counts the letters, and removes a torn letter that a crash left at the end. The letters are made durable later, when the
+   * program relies on one of them or appends another: most starts do neither, and it requires as much free space as the size of
+   * the file.
    * @throws the error of a system call
    */
   static async open(disk: Disk, name: string, limits: LetterLimits): Promise<DeadLetters> {
@@ -76,24 +80,24 @@ export class DeadLetters {
     return this.#content.count;
   }
 
-  /** Number of letters that an operator still has to decide about, as `assetlog forward status` counts them. */
+  /** Number of letters that an operator still has to decide about, in the sense of `assetlog forward status`. */
   get open(): number {
     return this.#content.states.open;
   }
 
-  /** Number of events that retention removed, and that the destination did not confirm, as far as the file has them. */
+  /** Number of events that retention removed and the destination did not confirm, as far as the file has them. */
   get lost(): number {
     return this.#content.states.lost;
   }
 
-  /** Number of events that were ever named as removed: those in the file when it was opened, and since then. */
+  /** Number of events that were ever reported as removed: those in the file when it was opened, and all since then. */
   get lostTotal(): number {
     return this.#lostTotal;
   }
 
   /**
-   * For a start after a crash that kept the cursor from passing events with letters.
-   * @returns the last seq up to which each event after `seq` has a letter that says that the event is lost: 7 if 6 and 7 have one
+   * Used by a start after a crash that kept the cursor from passing events with letters.
+   * @returns the last seq up to which each event after `seq` has a letter that reports the event as lost: 7 if 6 and 7 have one
    *   and `seq` is 5; `seq` if 6 has none
    * @throws the error of a system call
    */
@@ -102,15 +106,15 @@ export class DeadLetters {
     return (await this.#durableStates()).namedAfter(seq);
   }
 
-  /** Whether an open letter is about an event of a range. */
+  /** Whether an open letter concerns an event of a range. */
   isMissing(range: SeqRange): boolean {
     return this.#content.states.in(range).some(isOpen);
   }
 
   /**
-   * Appends letters about events that the journal does not have any more, unless they have a letter.
-   * @returns the ranges that were named now, in order
-   * @throws as `append`; it may be called again
+   * Appends letters about events that the journal no longer has, unless they have a letter.
+   * @returns the newly named ranges, in order
+   * @throws the errors of `append`; it can be called again
    */
   async nameRemoved(gone: SeqRange, reason: string): Promise<readonly SeqRange[]> {
     const ranges = (await this.#durableStates()).unnamed(gone);
@@ -121,8 +125,9 @@ export class DeadLetters {
 
   /**
    * Appends a letter, durably, after all earlier letters.
-   * @throws LettersFullError, the error of a system call, or a NotWritten, as of a full disk: the letter is not in the file, and may
-   *   be appended again
+   * @throws LettersFullError, the error of a system call, or NotWritten, for example on a full disk: the letter is then not in the
+   * file,
+   *   and can be appended again
    */
   async append(given: DeadLetter): Promise<void> {
     const letter = this.#shortened(given);
@@ -142,14 +147,17 @@ export class DeadLetters {
     });
   }
 
-  /** @returns a letter with seqs in place of a line that alone would fill the file */
+  /** @returns a letter with seqs in place of its line if the line alone would fill the file */
   #shortened({ line, ...letter }: DeadLetter): DeadLetter {
     if (line === undefined || Buffer.byteLength(line) <= this.#limits.bytesMax / 2) return { ...letter, line };
     const reason = `${letter.reason}; its line is too long for this file`;
     return { ...letter, reason, ...seqsOf({ ...letter, line }) };
   }
 
-  /** Begins the file again if it is full and all its letters are closed, or without the closed ones. @throws LettersFullError if one is open */
+  /**
+   * If the file is full, starts it again: empty if all its letters are closed, otherwise without the closed ones. @throws LettersFullError if
+   * one is open
+   */
   async #makeSpace(bytes: number, letter: DeadLetter): Promise<void> {
     const { bytesMax } = this.#limits;
     const { bytes: before, states } = this.#content;
@@ -159,17 +167,17 @@ export class DeadLetters {
       this.#content = emptyContent();
       return;
     }
-    // A further half of the limit has come since then, so that the file is not written again for each letter.
+    // The file has grown by another half of the limit since then, so it is not rewritten for each letter.
     if (before + bytes > 2 * bytesMax && before > this.#compactBytes + bytesMax / 2) {
       await this.#compact();
       return this.#makeSpace(bytes, letter);
     }
-    // Without the letters that say what became of those in it, a full file could not be worked off.
+    // Letters that close others are not limited, since a full file could otherwise not be worked off.
     const most = isOpen(letter) ? 2 * bytesMax : Number.POSITIVE_INFINITY;
     if (letter.line === undefined && before + bytes <= most) return;
     const open = states.all.filter(isOpen);
     const seqs = `${open[0]!.first}-${open.at(-1)!.last}`;
-    // Each that is sent again appends letters.
+    // Sending an event again appends letters.
     const wayOut =
       before + bytes <= 2 * bytesMax
         ? `give all up with assetlog forward skip, or send all again: run assetlog forward retry ${this.#name}`
@@ -179,7 +187,10 @@ export class DeadLetters {
     );
   }
 
-  /** Keeps the latest letter of what is open, and the first with its line: each time that an event is sent again adds letters. */
+  /**
+   * Keeps the latest letter of each open event, and the first one with its line, since each attempt to send an event again adds
+   * letters.
+   */
   async #compact(): Promise<void> {
     await this.#replace(this.#openLetters());
     await this.#read();
@@ -200,7 +211,7 @@ export class DeadLetters {
     }
   }
 
-  /** Without a letter whose sync failed: it can be read, and might be gone after a power cut. */
+  /** Excludes a letter whose sync failed: it can be read, but might be gone after a power cut. */
   async #durableStates(): Promise<LetterStates> {
     await this.#prepare();
     return this.#content.states;
@@ -210,7 +221,7 @@ export class DeadLetters {
     this.#content = await readContent(this.#disk, this.#file, this.#limits);
   }
 
-  /** Makes the file end after its last whole letter, durably. */
+  /** Truncates the file after its last complete letter, durably. */
   async #prepare(): Promise<void> {
     const log = await this.#openLog();
     if (log === undefined) {
@@ -256,9 +267,9 @@ export class DeadLetters {
 }
 
 /**
- * Reads the dead letters of a destination, oldest first, also while a service writes them, and without what a power cut left in place
- * of the last one. If there is no file there are none.
- * @throws Error for a line before a dead letter that is none, or the error of a system call
+ * Reads the dead letters of a destination, oldest first, even while a service writes them. Bytes that a power cut left in place of
+ * the last letter are skipped. Without a file there are no letters.
+ * @throws Error for an invalid line before a dead letter, or the error of a system call
  */
 export async function* readDeadLetters(
   disk: ReadableDisk,
@@ -279,7 +290,7 @@ export async function* readDeadLetters(
   }
 }
 
-/** Reads the state of each dead letter of a destination. @throws as `readDeadLetters` */
+/** Reads the state of each dead letter of a destination. @throws the errors of `readDeadLetters` */
 export async function readLetterStates(disk: ReadableDisk, name: string, limits: LineLimit): Promise<LetterStates> {
   const states = new LetterStates();
   let at = 0;
@@ -316,7 +327,7 @@ async function readContent(disk: ReadableDisk, file: string, limits: LineLimit):
   return { ...whole, states };
 }
 
-/** The whole lines of each chunk, each with the position after its newline. */
+/** The complete lines of each chunk, each with the position after its newline. */
 async function* readLines(
   disk: ReadableDisk,
   file: string,
@@ -342,14 +353,14 @@ async function closing(log: LogFile, act: () => Promise<void>): Promise<void> {
 }
 
 /**
- * @param own the open states that this letter is the latest for
+ * @param own the open states for which this letter is the latest
  * @param withLine the events whose line is kept; the event of the letter is added to them
- * @returns the letters that stay of one in the file
+ * @returns the letters that replace this one in the file
  */
 function openPart(text: string, own: readonly LetterState[], states: LetterStates, withLine: Set<number>): string[] {
   const letter = decodeDeadLetter(text);
   if (letter === undefined) return [];
-  // Only a part of a range might still be open.
+  // Perhaps only a part of a range is still open.
   if (letter.line === undefined) return own.map(({ first, last }) => encodeDeadLetter({ ...letter, first, last }));
   const { first } = seqsOf(letter);
   const state = states.of(first);

@@ -15,16 +15,16 @@ import { ASKING, IDLE, LINGERING, OPENING, SENDING, type State, settle, stop } f
 
 export class AskedSending {
   readonly #sender: Sender;
-  /** What the destination has. */
+  /** The last event that the destination has. */
   #theirs: Position = { seq: 0, id: null };
   /** The last event of the journal at the last request. */
   #lastSeq = 0;
-  /** Whether it had no event of the journal when it was asked last, though it had some before. */
+  /** Whether the destination's last answer was that it had no event of the journal, although it once had some. */
   #isEmpty = false;
-  /** Whether the destination was at another seq than expected when lines were sent last. */
+  /** Whether the destination was at an unexpected seq when lines were last sent. */
   #wasAtOtherSeq = false;
   #saidStopped = false;
-  /** How often in a row the destination has answered as no hub does. */
+  /** How many times in a row the destination has answered unlike a hub. */
   #strangeAnswers = 0;
 
   constructor(sender: Sender) {
@@ -47,13 +47,13 @@ export class AskedSending {
     }
   }
 
-  /** Whether a hub heard last that nothing can be sent, which is so no longer. */
+  /** Whether the hub still shows that nothing can be sent, although that is no longer true. */
   get isShownStopped(): boolean {
     const { traits, stopped } = this.#sender;
     return traits.isHub && this.#saidStopped && stopped === undefined;
   }
 
-  /** Lets a hub show that nothing can be sent, when what stops that is not its answer. */
+  /** Reports to a hub that nothing can be sent, if the cause is not the hub's own answer. */
   async tell(): Promise<void> {
     if (this.#sender.traits.isHub) await this.#request();
   }
@@ -75,7 +75,7 @@ export class AskedSending {
       return stop('not understood', reason, ASKING);
     }
     if (lostReason !== undefined) return stopAtLostCursor(this.#sender, lostReason, ASKING);
-    // A page of a proxy looks the same, and a hub takes plain reports for events of its own.
+    // A page of a proxy looks the same, and a hub would record plain reports as its own events.
     if (this.#strangeAnswers < 2) return ASKING;
     await ledger.decideKind(kindOf(to, 'cursor'));
     return OPENING;
@@ -104,23 +104,24 @@ export class AskedSending {
     return IDLE;
   }
 
-  /** @returns the last event that the destination does not need any more */
+  /** @returns the last event that the destination no longer needs */
   async #findSettled({ seq: theirSeq, knowsIds }: Extract<Asked, { kind: 'at' }>): Promise<number> {
     const { ledger, traits, beginSeq, eras } = this.#sender;
     const { seq, id } = ledger.value;
     if (theirSeq > 0) this.#isEmpty = false;
     if (theirSeq >= seq) return theirSeq;
-    // Those that follow might have dead letters. A hub has to be told of these once more.
+    // The events that follow might have dead letters. These have to be reported to a hub again.
     if (theirSeq > 0) return traits.isHub ? theirSeq : Math.min(seq, await ledger.namedAfter(theirSeq));
-    // Without an id, an operator or `begin` has decided what is next for a destination that does not know the journal. A destination
-    // that took an event does not begin `now` a second time. A hub that knows no earlier id of it either has none of its events.
+    // If the cursor has no id, an operator or `begin` has decided which event is next for a destination that does not know the
+    // journal. A destination that accepted an event does not start with `now` a second time. A hub that knows none of the journal's
+    // earlier ids has none of its events either.
     if (id === null && !(knowsIds && eras.length > 1 && seq < beginSeq)) return seq;
     if (traits.isEngine) {
       this.#warnOfNothing(seq);
       return seq;
     }
-    // It has lost all that it had: also what is before the first event of this id, if it got that. What retention removed of that gets
-    // a dead letter.
+    // The destination has lost everything: also the events before the first event of this id, if it got those. Events that retention
+    // has removed get a dead letter.
     return knowsIds || seq < beginSeq ? 0 : beginSeq - 1;
   }
 
@@ -134,7 +135,10 @@ export class AskedSending {
     this.#isEmpty = true;
   }
 
-  /** @returns whether the next event, which is loaded, is sent at once: the first one after a pause is, and a backlog */
+  /**
+   * @returns whether the next event, which is loaded, is sent at once: this is so for the first event after a pause, and
+   * for a backlog
+   */
   next(seq: number): State {
     const isNew = this.#lastSeq < seq;
     return isNew && this.#sender.traffic.untilOld(this.#lingerMs) > 0 ? LINGERING : SENDING;
@@ -145,7 +149,7 @@ export class AskedSending {
     return traits.isHub && ack === undefined ? (settings.lingerMs ?? limits.forwardLingerMs) : 0;
   }
 
-  /** Lets events gather until it is time for the next request or there is a full one, and sends it: also when a stop ends that. */
+  /** Collects events until it is time for the next request or a request is full, and then sends it. A stop also ends the wait. */
   async linger(): Promise<State> {
     const { traits, limits, ledger, backlog, traffic } = this.#sender;
     const bytesMax = traits.requestBytesMax(limits);
@@ -161,7 +165,7 @@ export class AskedSending {
     return this.send(true);
   }
 
-  /** Sends the loaded lines. @param isLast as `Sender.request` */
+  /** Sends the loaded lines. @param isLast see `Sender.request` */
   async send(isLast = false): Promise<State> {
     const { traits, limits, backlog } = this.#sender;
     const bytesMax = traits.requestBytesMax(limits);
@@ -171,7 +175,7 @@ export class AskedSending {
     const [first, last] = [lines[0]!.seq, lines.at(-1)!.seq];
     const { seq, id } = this.#theirs;
     const lost = first > seq + 1 ? { first: seq + 1, last: first - 1 } : undefined;
-    // A copy might have sent others meanwhile, to a hub that was restored.
+    // If the hub was restored, a copy of the journal might have sent other events to it.
     const after = first === seq + 1 && id !== null ? id : undefined;
     this.#lastSeq = lastSeq;
     const sending = this.#sender.request({ lines, lost, after, lastSeq }, isLast);
@@ -179,7 +183,7 @@ export class AskedSending {
     return this.#settle(lines, await sending);
   }
 
-  /** @returns undefined if something else comes next */
+  /** @returns undefined if something else has to be done next */
   async #linesToSend(bytesMax: number): Promise<readonly Line[] | undefined> {
     const { backlog, ledger, lastSeq } = this.#sender;
     const { seq, sending = 0 } = ledger.value;
@@ -200,7 +204,7 @@ export class AskedSending {
     }
     const isMoved = sent.kind === 'elsewhere' && !this.#wasAtOtherSeq;
     this.#wasAtOtherSeq = sent.kind === 'elsewhere';
-    // A stream might have dropped its last event. Nothing is wrong unless the next answer is the same.
+    // A stream might have dropped its last event. This is no error unless the next answer is the same.
     if (isMoved) return ASKING;
     if (sent.kind !== 'recorded') return traffic.waiting(sent, ASKING);
     const taken = lines.findIndex(({ seq }) => seq === sent.seq);

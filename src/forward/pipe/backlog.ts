@@ -1,4 +1,4 @@
-/** The unsent events of a journal, read in pages. The journal is the queue: there is no second queue in memory. */
+/** The unsent events of a journal, read in pages. The journal itself is the queue: there is no second one in memory. */
 
 import { type Filter, isMatch } from '../../event/search.ts';
 import type { ReadableDisk } from '../../journal/disk.ts';
@@ -10,33 +10,33 @@ import { shellWord } from '../../telemetry/printable.ts';
 import type { Step } from '../ledger/ledger.ts';
 import type { SeqRange } from '../position.ts';
 
-/** What comes next after a seq. */
+/** What follows a seq. */
 export type BacklogHead =
-  /** At least one, with consecutive seqs. With `BacklogSource.only` the first one is wanted. */
+  /** At least one line, with consecutive seqs. With `BacklogSource.only` the first one is wanted. */
   | { readonly kind: 'lines'; readonly lines: readonly Line[] }
   | Passed
-  /** Events that cannot be read: a repair or a backup might still bring them back, so an operator decides. */
+  /** Events that cannot be read. A repair or a backup might still restore them, so an operator decides. */
   | { readonly kind: 'damage'; readonly reason: string }
-  /** The folder has another journal now. */
+  /** The folder now has another journal. */
   | { readonly kind: 'another journal' };
 
-/** Events that are not sent: the destination does not want them, or the journal does not have them any more. */
+/** Events that are not sent, because the destination does not want them or the journal no longer has them. */
 type Passed = Extract<Step, { kind: 'unwanted' | 'gap' }>;
 
 export interface BacklogSource {
   readonly disk: ReadableDisk;
-  /** Of the service that writes the journal, which has to be readable. */
+  /** The progress of the service that writes the journal, which must be readable. */
   readonly progress: () => Progress;
   readonly limits: Reading['limits'];
-  /** Which events are wanted; all if it is absent. */
+  /** Which events are wanted. If absent, all are. */
   readonly only?: Filter | undefined;
   /** Ends a wait for events. */
   readonly signal: AbortSignal;
 }
 
 /**
- * The events after a seq: call `more` until `head` has something. Holds the lines that were read and not passed: one page, or as
- * many as `readAhead` may read.
+ * The events after a seq. The caller calls `more` until `head` returns something. It holds the lines that were read and not
+ * passed: one page, or as many as `readAhead` may read.
  */
 export class Backlog {
   readonly #source: BacklogSource;
@@ -44,7 +44,7 @@ export class Backlog {
   /** The last seq that was passed. */
   #seq = 0;
   #pages: AsyncGenerator<readonly Line[]> | undefined;
-  /** Ends the pages: they might be waiting for events. */
+  /** Ends the reading of pages, which might be waiting for events. */
   #ending = new AbortController();
   /** The page that is being read. */
   #reading: Promise<void> | undefined;
@@ -59,9 +59,10 @@ export class Backlog {
   }
 
   /**
-   * @param bytesMax of the lines together; one line is always returned
-   * @param after a seq to continue after, in place of the last one that was passed: that of a line that is loaded, or the end of a gap
-   * @returns what comes next; undefined if that is not read yet
+   * @param bytesMax the most bytes of all lines; at least one line is returned
+   * @param after the seq after which to continue, instead of the last one that was passed: the seq of a loaded line, or the end of a
+   * gap
+   * @returns what follows; undefined if that is not read yet
    */
   head(bytesMax: number, after = this.#seq): BacklogHead | undefined {
     const lines = this.#after(after);
@@ -85,7 +86,7 @@ export class Backlog {
     return this.#unreadable(after + 1, first.seq - 1, this.#damage);
   }
 
-  /** @returns what comes after a line that is loaded, and what is to be passed before it; undefined if that is not read yet */
+  /** @returns what follows a loaded line, and what must be passed before it; undefined if that is not read yet */
   nextAfter(seq: number): {
     readonly between: readonly Passed[];
     readonly next: Exclude<BacklogHead, Passed> | undefined;
@@ -100,7 +101,8 @@ export class Backlog {
   }
 
   /**
-   * Reads a page, or waits for the one that is being read. Waits until there is one, or the signal aborts; the page can be empty.
+   * Reads a page, or waits for the page that is being read. Resolves when a page is there, which can be empty, or when the signal
+   * aborts.
    * @throws the error of a system call; the next call then reads again
    */
   more(): Promise<void> {
@@ -111,8 +113,8 @@ export class Backlog {
   }
 
   /**
-   * Reads until all lines up to a seq are loaded, which the journal has, or the signal aborts.
-   * @throws as `more`
+   * Loads all lines up to a seq that is in the journal, unless the signal aborts.
+   * @throws the errors of `more`
    */
   async readTo(seq: number): Promise<void> {
     for (let before = -1; before < this.#readSeq && this.#readSeq < seq; ) {
@@ -123,9 +125,9 @@ export class Backlog {
 
   /**
    * Reads further while lines are being sent, so that the next request is larger and needs no wait for the disk. Never rejects: the
-   * error of a system call is met again by the next `more`.
-   * @param lastSeq of the journal: later events are not waited for
-   * @param bytesMax no further page is read once the lines after `sentSeq` have as many bytes
+   * error of a system call recurs in the next `more`.
+   * @param lastSeq the last seq of the journal; later events are not awaited
+   * @param bytesMax no further page is read once the lines after `sentSeq` have this many bytes
    */
   async readAhead(sentSeq: number, lastSeq: number, bytesMax: number): Promise<void> {
     let readSeq = this.#readSeq;
@@ -135,12 +137,12 @@ export class Backlog {
       } catch {
         return;
       }
-      if (this.#readSeq <= readSeq) return; // an empty page, or it was moved
+      if (this.#readSeq <= readSeq) return; // the page is empty, or the backlog was moved
       readSeq = this.#readSeq;
     }
   }
 
-  /** Whether the lines that are loaded and not passed have as many bytes. */
+  /** Whether the lines that are loaded and not passed have at least `bytesMax` bytes. */
   isFull(bytesMax: number): boolean {
     return sizeOf(this.#lines) >= bytesMax;
   }
@@ -158,7 +160,7 @@ export class Backlog {
     const pages = this.#pages;
     try {
       const { value: page = [] } = await pages.next();
-      if (pages !== this.#pages) return; // it was moved meanwhile
+      if (pages !== this.#pages) return; // the backlog was moved in the meantime
       this.#lines = this.#lines.length === 0 ? page : [...this.#lines, ...page];
     } catch (error) {
       if (pages === this.#pages) await this.moveTo(this.#seq);
@@ -167,9 +169,10 @@ export class Backlog {
   }
 
   /**
-   * Reads one line beside the backlog.
-   * @returns the line with a seq, or the first one up to `untilSeq`, as it is in the journal now; undefined if it is not there, or
-   *   damaged
+   * Reads one line independently of the backlog.
+   * @returns the line with a seq, or the first one up to `untilSeq`, with its current content in the journal; undefined if it is
+   * missing
+   *   or damaged
    * @throws the error of a system call
    */
   async lineAt(seq: number, untilSeq = seq): Promise<Line | undefined> {
@@ -193,14 +196,14 @@ export class Backlog {
     return this.#lines.at(-1)?.seq ?? this.#seq;
   }
 
-  /** Passes all up to a seq. */
+  /** Passes everything up to a seq. */
   pass(seq: number): void {
     this.#seq = seq;
     this.#lines = linesAfter(this.#lines, seq);
     this.#gone = this.#gone.filter(({ gone }) => gone.last > seq);
   }
 
-  /** Reads what comes after a seq, again if it was read before. */
+  /** Reads the lines after a seq, even if they were read before. */
   async moveTo(seq: number): Promise<void> {
     const pages = this.#pages;
     this.#pages = undefined;
@@ -213,7 +216,9 @@ export class Backlog {
   }
 }
 
-/** @returns what an operator does: the command ends the sentence, so that `forward status` can print it on a line of its own */
+/**
+ * @returns what an operator has to do. The command ends the sentence, so that `forward status` can print it on a separate line
+ */
 export function commandText(disk: Pick<ReadableDisk, 'folder'>, command: string): string {
   return `stop the service and run assetlog ${command} --data ${shellWord(disk.folder)}`;
 }
@@ -224,7 +229,7 @@ function wantedBy(only: Filter): (line: Line) => boolean {
   return (line) => hasTrace(line) && isMatch(line, only);
 }
 
-/** A request can have a small part of the loaded lines, so those after it are not looked at. */
+/** A request can contain a small part of the loaded lines, so the lines after it are not examined. */
 function linesAfter(lines: readonly Line[], seq: number): readonly Line[] {
   const at = lines.findIndex((line) => line.seq > seq);
   return at === -1 ? [] : lines.slice(at);

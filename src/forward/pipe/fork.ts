@@ -1,4 +1,6 @@
-/** A journal that does not have an event that its destination has from it: its folder was restored from a backup, or copied. */
+/**
+ * A journal that lacks an event which its destination got from it, because its folder was restored from a backup, or copied.
+ */
 
 import { idTimeMs } from '../../journal/line/uuid.ts';
 import type { Position } from '../position.ts';
@@ -7,7 +9,8 @@ import type { Sender } from './sender.ts';
 import { type State, stop } from './states.ts';
 
 /**
- * @returns whether the journal has the same event at that seq; also `true` if retention removed the line after the destination
+ * @returns whether the journal has the same event at that seq; `true` as well if retention removed the line after the
+ * destination
  *   answered, as the cursor shows
  */
 export async function hasSameEvent({ backlog, ledger: { value } }: Sender, at: Position): Promise<boolean> {
@@ -18,8 +21,8 @@ export async function hasSameEvent({ backlog, ledger: { value } }: Sender, at: P
 }
 
 /**
- * @param seq of the event that the destination has and the journal does not: a hub that knows the journal by its earlier id asks on from
- *   there, so a new id that begins later would be the same fork
+ * @param seq the seq of the event that the destination has and the journal does not. A hub that knows the journal by its earlier id
+ *   continues to ask from there, so a new id that begins later would result in the same fork
  */
 export async function stopAtFork(
   sender: Sender,
@@ -41,14 +44,14 @@ export async function stopAtFork(
   return stop('fork', `${why}; ${which}; ${commandText(disk, `forward ${command} --seq ${first}`)}`, next);
 }
 
-/** @param problem what is wrong with the cursor of a destination that cannot be asked */
+/** @param problem the problem of the cursor of a destination that cannot be asked */
 export function stopAtLostCursor({ settings, disk }: Sender, problem: string, next: State): State {
   const { name, to } = settings;
   const command = commandText(disk, `forward from ${name} --seq N`);
   return stop('cursor lost', `${problem}, and ${to} cannot be asked; ${command}`, next);
 }
 
-/** @returns the first seq that was recorded after the event with this id; 1 if all there are were; undefined if the id has no time */
+/** @returns the first seq that was recorded after the event with this id; 1 if all events were; undefined if the id has no time */
 async function firstAfter(sender: Sender, id: string | null): Promise<number | undefined> {
   const atMs = idTimeMs(id);
   if (atMs === undefined) return undefined;
@@ -56,7 +59,7 @@ async function firstAfter(sender: Sender, id: string | null): Promise<number | u
   let [low, high] = [first, sender.lastSeq + 1];
   while (low < high) {
     const seq = Math.floor((low + high) / 2);
-    const line = await sender.backlog.lineAt(seq, high - 1); // some might be lost
+    const line = await sender.backlog.lineAt(seq, high - 1); // some lines might be lost
     if (line === undefined || Date.parse(line.event.time) > atMs) high = seq;
     else low = line.seq + 1;
   }

@@ -1,13 +1,13 @@
 /**
- * One journal and one destination. The journal is the queue, one request is in flight, and every step is a state:
+ * A pipe connects one journal and one destination. The journal is the queue, one request is in flight, and every step is a state:
  *
  *     opening → asking → idle → sending → settling → idle …    only one that can be asked: a hub, an engine
  *                ↑        ↑       ├→ suspect → settling        a plain upstream: is it this event, or an outage?
  *                │        ├→ lingering → settling              a hub: few events gather for one request
  *                └────────┴───────┴→ waiting, stopped          backoff, or an operator has to do something; then again
  *
- * A step that fails is repeated after a pause. `settling` makes durable what an answer means: of its steps, only the one that failed
- * and those after it are repeated.
+ * A step that fails is repeated after a pause. `settling` makes the consequences of an answer durable: if one of its steps fails,
+ * only that step and the later ones are repeated.
  */
 
 import { Defect } from '../../config/defect.ts';
@@ -28,25 +28,31 @@ import { count } from './traffic.ts';
 import { TroubleLog } from './trouble.ts';
 
 export interface PipeOptions extends SenderOptions {
-  /** Resolves when the pipe that this one replaces has ended: both write the same files. */
+  /** Resolves when the pipe that this one replaces has ended, since both write the same files. */
   readonly after?: Promise<void> | undefined;
 }
 
 /** Nothing is sent before `begin`. */
 export class Pipe {
   readonly sender: Sender;
-  /** What an operator does about dead letters, beside the pipe. */
+  /** Changes that an operator makes to dead letters, concurrently with the pipe. */
   readonly letterChanges: LetterChanges;
-  /** Events by what became of them, since the start: `recorded`, `refused`, `in doubt`. */
+  /** Number of events by their outcome, since the start: `recorded`, `refused`, `in doubt`. */
   readonly outcomes = new Map<string, number>();
   readonly #options: PipeOptions;
   readonly #asked: AskedSending;
   readonly #plain: PlainSending;
   readonly #stateFile: StateFile;
   readonly #trouble: TroubleLog;
-  /** The first event of a new destination that begins `now`: what is recorded while the cursor is being made counts as well. */
+  /**
+   * The first event of a new destination that starts with `now`. Events that are recorded while the cursor is being created
+   * count too.
+   */
   readonly #nowSeq: number | undefined;
-  /** The first event of a new destination that begins `first`, if retention was about to remove it before the cursor was made. */
+  /**
+   * The first event of a new destination that starts with `first`, if retention was about to remove it before the cursor was
+   * created.
+   */
   #firstSeq: number | undefined;
 
   #running: Promise<void> | undefined;
@@ -54,7 +60,7 @@ export class Pipe {
   #state: State = OPENING;
   /** The first event that was not settled at the start. */
   #oldest: { readonly seq: number; readonly time: string } | undefined;
-  /** Time of the last event that was taken, also before this start; null if it is not known. */
+  /** Time of the last accepted event, also from before this start; null if unknown. */
   #lastSuccess: string | null = null;
 
   constructor(options: PipeOptions) {
@@ -74,7 +80,7 @@ export class Pipe {
     return this.sender.settings;
   }
 
-  /** Reads no file. */
+  /** Does not read a file. */
   get status(): DestinationStatus {
     const { settings, ledger, lastSeq } = this.sender;
     const { name, to } = settings;
@@ -96,7 +102,7 @@ export class Pipe {
     });
   }
 
-  /** @returns the time of the first event that is not settled; undefined if it is not known */
+  /** @returns the time of the first event that is not settled; undefined if unknown */
   #oldestTime(): string | undefined {
     const { backlog, ledger } = this.sender;
     const head = backlog.head(0);
@@ -104,18 +110,18 @@ export class Pipe {
     return loaded ?? (this.#oldest?.seq === ledger.value.seq + 1 ? this.#oldest.time : undefined);
   }
 
-  /** Finds out before the journal is opened what must not be removed from it. */
+  /** Determines, before the journal is opened, which events must not be removed from it. */
   async readFloor(): Promise<void> {
     if (this.#running !== undefined) return;
     try {
       await this.sender.ledger.readFloor();
     } catch {
-      // There is no folder yet, or the pipe will report why it cannot be read. Until then nothing is removed.
+      // There is no folder yet, or the pipe will report why it cannot be read. Until then no event is removed.
     }
   }
 
   /**
-   * Like `Follower.removing`: no power cut may take back that the destination has the events.
+   * Like `Follower.removing`: no power cut may undo the record that the destination has the events.
    * @throws the error of a system call
    */
   removing(firstSeq: number): Promise<void> {
@@ -123,19 +129,22 @@ export class Pipe {
     return this.sender.ledger.makeDurable();
   }
 
-  /** Like `Follower.removed`: says what the destination lacks of it. A dead letter names that when the destination is reached. */
+  /**
+   * Like `Follower.removed`: reports which of the events the destination has not received. A dead letter names them when the
+   * destination is reached.
+   */
   removed(gone: SeqRange): void {
     const { ledger, notices } = this.sender;
     const first = Math.max(gone.first, ledger.namedOrSettledSeq + 1);
     if (first <= gone.last) notices.warn(REMOVED, { first, last: gone.last });
   }
 
-  /** Sends as soon as the journal is open. May be called again. */
+  /** Starts to send when the journal is open. Can be called more than once. */
   begin(): void {
     if (!this.sender.traffic.closing.aborted) this.#running ??= this.#run();
   }
 
-  /** Called now and then, while the journal is open. One call at a time. Never rejects. */
+  /** Called at intervals while the journal is open, one call at a time. Never rejects. */
   look(): Promise<void> {
     this.#looking = this.sender.traffic.closing.aborted ? Promise.resolve() : this.#look();
     return this.#looking;
@@ -143,19 +152,19 @@ export class Pipe {
 
   async #look(): Promise<void> {
     const { ledger, traffic, destination } = this.sender;
-    // It might wait for another token or CA.
+    // The pipe might wait for another token or CA.
     if (this.status.state === 'stopped' && (await destination?.haveFilesChanged(traffic.closing))) this.tryNow();
     await ledger.saveIfMoved().catch(this.#warnOfCursor);
     await this.#stateFile.write();
   }
 
-  /** Ends a pause: what waits or is stopped tries again at once, and a hub that has all events is asked. */
+  /** Ends a pause: a pipe that waits or is stopped tries again at once, and a hub that has all events is asked. */
   tryNow(): void {
     this.sender.refusals = 0;
     this.sender.traffic.wake();
   }
 
-  /** Ends after the request in flight, which has `limits.forwardStopMs`. Never rejects. */
+  /** Ends after the request in flight, which gets `limits.forwardStopMs` to finish. Never rejects. */
   async close(): Promise<void> {
     const { traffic, ledger, backlog, ack } = this.sender;
     const ended = async () => {
@@ -178,7 +187,7 @@ export class Pipe {
 
   async #run(): Promise<void> {
     const { closing } = this.sender.traffic;
-    // A stop still sends what lingers, and settles the last answer.
+    // During a stop, lingering events are still sent and the last answer is settled.
     while (!closing.aborted || this.#state.kind === 'lingering' || this.#state.kind === 'settling') {
       const state = this.#state;
       const next = await this.#step(state).catch((error: Error) => this.#failed(error, state));
@@ -220,7 +229,7 @@ export class Pipe {
     return this.sender.traffic.waiting({ reason: describe(error) }, state);
   }
 
-  /** @returns how long the state lasts; undefined if until something happens */
+  /** @returns how long the state lasts; undefined if it lasts until something happens */
   #waitMs(state: State): number | undefined {
     const { forwardCheckMs, forwardStoppedMs } = this.sender.limits;
     if (state.kind === 'stopped') return state.why === null ? forwardCheckMs : forwardStoppedMs;
@@ -258,7 +267,7 @@ export class Pipe {
     return truth === 'destination' ? ASKING : this.#plain.begin();
   }
 
-  /** A cursor says nothing of a destination of another kind, which has none of the events. */
+  /** A cursor is meaningless for a destination of another kind, which has none of the events. */
   #stopAtOtherKind(): State {
     const { name, to } = this.sender.settings;
     const reason = `${name} was a destination of another kind than ${to}; give it a name of its own`;
@@ -270,7 +279,7 @@ export class Pipe {
     const head = backlog.head(0);
     if (head === undefined) {
       await this.#saveIdle();
-      if (backlog.head(0) !== undefined) return IDLE; // the save let the journal be read on; no later event might come
+      if (backlog.head(0) !== undefined) return IDLE; // the save allowed the journal to be read further; no later event might arrive
       if (ledger.namedOrSettledSeq >= lastSeq) this.#trouble.end();
       this.#changed();
       return this.#asked.isShownStopped || (await this.#isQuiet()) ? ASKING : IDLE;
@@ -282,14 +291,16 @@ export class Pipe {
       case 'unwanted':
         return settle([head]);
       case 'damage':
-        await backlog.moveTo(ledger.value.seq); // it is read again, since it might have been repaired
+        await backlog.moveTo(ledger.value.seq); // read again, since the journal might have been repaired
         return stop('damage', head.reason, IDLE);
       case 'another journal':
         return OPENING;
     }
   }
 
-  /** Unwanted events are not worth a sync each: while all are, about one a second is saved. */
+  /**
+   * Unwanted events are not worth a sync each: while all events are unwanted, the cursor is saved about once a second.
+   */
   async #saveIdle(): Promise<void> {
     const { ledger, settings, limits, traffic, lastSeq } = this.sender;
     const waitMs = settings.only === undefined ? 0 : ledger.unwantedWaitMs(limits.forwardCheckMs);
@@ -300,8 +311,8 @@ export class Pipe {
 
   /**
    * Waits for events.
-   * @returns whether there was none for so long that a hub, which lists its sources, is to hear of this one
-   * @throws as `Backlog.more`
+   * @returns whether there was no event for so long that a hub, which lists its sources, needs a sign of life
+   * @throws the errors of `Backlog.more`
    */
   async #isQuiet(): Promise<boolean> {
     const { backlog, traits, traffic, limits } = this.sender;
@@ -341,7 +352,7 @@ export class Pipe {
     if (isFirst) this.#changed();
   }
 
-  /** `status` says something else; not called for each event. */
+  /** Called when `status` changes, but not for each event. */
   #changed(): void {
     void this.#stateFile.write();
     this.sender.ack?.setStopped(this.status.state === 'stopped');
@@ -350,5 +361,5 @@ export class Pipe {
 
 /** Log message about events that a destination does not get. */
 const REMOVED = 'events are removed that a destination has not confirmed; a dead letter names them when it is reached';
-/** States that ask the destination, or before it is known. */
+/** The states in which the destination is asked, or is not known yet. */
 const ASKS: readonly State['kind'][] = ['asking', 'opening'];

@@ -1,6 +1,7 @@
 /**
- * Sends to a plain upstream: one event in a request. The upstream cannot be asked what it has, so an event whose request failed
- * might be there. Such an event is in doubt, and is sent again only as often as its destination allows; to a hook until time is up.
+ * Sends to a plain upstream, one event in each request. The upstream cannot be asked which events it has, so an event whose request
+ * failed might have arrived. Such an event is in doubt, and is sent again only as often as its destination allows; a hook gets it
+ * again until a time limit.
  */
 
 import type { Line } from '../../journal/look/reading.ts';
@@ -16,16 +17,19 @@ type InDoubt = Extract<Sent, { kind: 'in doubt' }>;
 
 export class PlainSending {
   readonly #sender: Sender;
-  /** Requests that left the first event in doubt. */
+  /** Number of requests that left the first event in doubt. */
   #tries = 0;
-  /** Since when all answers for the first event are failures; undefined if the last one was none. Of the monotonic clock. */
+  /**
+   * Since when all answers for the first event have been failures, by the monotonic clock; undefined if the last one was
+   * not.
+   */
   #failingMs: number | undefined;
 
   constructor(sender: Sender) {
     this.#sender = sender;
   }
 
-  /** Only the cursor says how far the upstream is, so the cursor has to be about this journal. */
+  /** Only the cursor shows how far the upstream is, so the cursor must belong to this journal. */
   async begin(): Promise<State> {
     const { ledger, lastSeq } = this.#sender;
     const { value, lostReason } = ledger;
@@ -57,7 +61,10 @@ export class PlainSending {
       : { kind: 'suspect', reason: sent.reason, wasLast: false };
   }
 
-  /** Gives an event up that was answered with failures for long. Without an answer it is an outage, which gives nothing up. */
+  /**
+   * Gives up an event after failures were the only answers for long. A missing answer means an outage, in which no event is
+   * given up.
+   */
   #failed(line: Line, sent: InDoubt): State {
     const { limits, traffic } = this.#sender;
     const nowMs = performance.now();
@@ -65,7 +72,7 @@ export class PlainSending {
     return nowMs - (this.#failingMs ?? nowMs) < limits.hookFailingMs ? traffic.waiting(sent, IDLE) : this.#giveUp(line);
   }
 
-  /** What an answer means that leaves no doubt, or is final. */
+  /** Applies an answer that is final or leaves no doubt. */
   async #settle(line: Line, sent: Sent): Promise<State> {
     const { ledger, traffic } = this.#sender;
     const doubt = ledger.doubts.get(line.seq);
@@ -81,7 +88,7 @@ export class PlainSending {
       }
       case 'in doubt':
         traffic.pace.succeeded();
-        this.#doubt(line, sent); // so that a stop before its dead letter leaves it as being sent
+        this.#doubt(line, sent); // so that the event counts as being sent if the service stops before its dead letter is written
         return this.#giveUp(line);
       case 'stopped':
         return { ...sent, next: await this.#untilTaken() };
@@ -90,7 +97,9 @@ export class PlainSending {
     }
   }
 
-  /** A proxy's page looks like the answer of a plain upstream. So the destination is asked again until it has taken an event. */
+  /**
+   * A proxy's page looks like the answer of a plain upstream, so the destination is asked again until it has accepted an event.
+   */
   async #untilTaken(): Promise<State> {
     const { ledger, settings } = this.#sender;
     const isCertain = onlyKindOf(settings.to) !== undefined;
@@ -100,15 +109,15 @@ export class PlainSending {
   }
 
   /**
-   * The first event was in doubt too often. If the upstream answers to the next one, the doubt is about the event; otherwise it is
-   * an outage.
+   * The first event was in doubt too often. If the upstream answers the request for the next one, the doubt concerns the event;
+   * otherwise it is an outage.
    */
   async lookFurther(state: Suspect): Promise<State> {
     const { backlog, limits, lastSeq, traffic } = this.#sender;
     const head = backlog.head(0);
     if (head?.kind !== 'lines') return IDLE;
     const [line] = head.lines as [Line];
-    this.#tries = limits.forwardTriesMax - 1; // after an outage, once before looking further again
+    this.#tries = limits.forwardTriesMax - 1; // after an outage, one try before looking further again
     const wasLast = state.wasLast || lastSeq === line.seq;
     const { between, next } = backlog.nextAfter(line.seq);
     if (next === undefined) {
@@ -149,14 +158,14 @@ export class PlainSending {
     return settle([step]);
   }
 
-  /** The next event is another one. */
+  /** The next event becomes the first one. */
   #passes(): void {
     this.#tries = 0;
     this.#failingMs = undefined;
   }
 }
 
-/** For an event that the upstream took at a later try. */
+/** Used for an event that the upstream accepted at a later try. */
 function takenAfter(doubt: Outcome | undefined): Outcome | undefined {
   return doubt && { ...doubt, became: 'taken' };
 }

@@ -1,9 +1,9 @@
 /**
- * Sends dead letters again because an operator asked for it, with `assetlog forward retry`: through the process that has the token, and
- * beside the pipe, which is not held up.
+ * Sends dead letters again at the request of an operator (`assetlog forward retry`). The process that has the token does this
+ * concurrently with the pipe, which is not held up.
  *
- * Before an event is sent, its letter says that it is in doubt, and after it what became of it. So a crash between leaves it in
- * doubt, and it is sent a second time only if an operator names it.
+ * Before an event is sent, its letter records that it is in doubt; afterwards it records the outcome. So a crash in between leaves the
+ * event in doubt, and it is sent a second time only if an operator names it.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -19,9 +19,9 @@ import { readDeadLetters, readLetterStates } from '../ledger/letters.ts';
 import type { SeqRange } from '../position.ts';
 import type { Sender } from './sender.ts';
 
-/** What became of the letters, as numbers of events. */
+/** The outcome of the letters, in numbers of events. */
 export interface RetryResult {
-  /** The destination took them. */
+  /** Accepted by the destination. */
   readonly sent: number;
   /** Refused, or in doubt. */
   readonly refused: number;
@@ -32,9 +32,9 @@ export interface RetryResult {
 export interface RetryParts {
   /** The folder of the journal. */
   readonly disk: Disk;
-  /** Of the destination. */
+  /** The name of the destination. */
   readonly name: string;
-  /** That of the pipe: only one may append at a time. */
+  /** The ledger of the pipe, since only one may append at a time. */
   readonly ledger: Pick<Ledger, 'append'>;
   /** See `Sender.openForRetry`. */
   readonly open: () => Destination;
@@ -42,25 +42,28 @@ export interface RetryParts {
   readonly turnMs: () => number;
   /** Ends the request in flight, and the retry. */
   readonly signal: AbortSignal;
-  /** Ends the retry after the event in flight: the operator has left. */
+  /** Ends the retry after the event in flight, because the operator has disconnected. */
   readonly gone: AbortSignal;
   readonly limits: Limits;
 }
 
-/** Whether a letter is to be sent again. @param seqs of the events; if undefined, those that were refused: one in doubt might be there */
+/**
+ * Whether a letter is to be sent again. @param seqs the seqs of the events; if undefined, the refused events are meant, since an event in
+ * doubt might have arrived
+ */
 export function isWanted({ first, last, outcome }: LetterState, seqs: SeqRange | undefined): boolean {
   if (seqs === undefined) return outcome === 'refused';
   return outcome !== 'removed' && first >= seqs.first && last <= seqs.last;
 }
 
-/** What an operator does about dead letters while the service forwards: one change at a time. */
+/** Changes that an operator makes to dead letters while the service forwards, one at a time. */
 export class LetterChanges {
   readonly #sender: Sender;
   readonly #onSpace: () => void;
   /** Resolves when the last change has ended. */
   ended: Promise<unknown> | undefined;
 
-  /** @param onSpace called when there might be space for other dead letters */
+  /** @param onSpace called when there might be space for more dead letters */
   constructor(sender: Sender, onSpace: () => void) {
     this.#sender = sender;
     this.#onSpace = onSpace;
@@ -68,7 +71,7 @@ export class LetterChanges {
 
   /**
    * Sends dead letters again.
-   * @param seqs as in `isWanted`
+   * @param seqs see `isWanted`
    * @param gone ends it after the event in flight
    * @throws Error if it is not possible now, or the error of a system call on the dead letters
    */
@@ -86,7 +89,7 @@ export class LetterChanges {
     return result;
   }
 
-  /** Gives dead letters up. @returns how many they were. @throws as `retry` */
+  /** Gives up dead letters. @returns the number of events. @throws the errors of `retry` */
   async giveUp(seqs: SeqRange): Promise<number> {
     const { disk, settings, ledger, limits, notices } = this.#sender;
     const count = await this.#run(() => giveUp({ disk, name: settings.name, ledger, limits }, seqs));
@@ -108,7 +111,9 @@ export class LetterChanges {
   }
 }
 
-/** Closes each open letter about these events by one of its own. @returns how many they were. @throws the error of a system call */
+/**
+ * Closes each open letter about these events with another letter. @returns the number of events. @throws the error of a system call
+ */
 export async function giveUp(
   { disk, name, ledger, limits }: Pick<RetryParts, 'disk' | 'name' | 'ledger' | 'limits'>,
   seqs: SeqRange,
@@ -118,7 +123,7 @@ export async function giveUp(
   return open.length;
 }
 
-/** @returns the open letters that are about these events only */
+/** @returns the open letters that concern only these events */
 export async function openIn(
   disk: ReadableDisk,
   name: string,
@@ -130,8 +135,8 @@ export async function openIn(
 }
 
 /**
- * @param seqs as in `isWanted`
- * @returns what became of the events. @throws the error of a system call on the dead letters
+ * @param seqs see `isWanted`
+ * @returns the outcome of the events. @throws the error of a system call on the dead letters
  */
 export async function sendAgain(parts: RetryParts, seqs: SeqRange | undefined): Promise<RetryResult> {
   const { disk, name, ledger, open, turnMs, signal, gone, limits } = parts;
@@ -191,7 +196,7 @@ async function sendUnlessThere(line: Line, { destination, turn }: Sending, signa
   return destination.send({ lines: [line], lost: undefined, turn }, signal);
 }
 
-/** @param before what the letter said before it was sent again */
+/** @param before the state of the letter before it was sent again */
 function outcomeOf(sent: Sent, { outcome, became }: LetterState): Outcome {
   const { reason = '' } = sent as { reason?: string };
   switch (sent.kind) {

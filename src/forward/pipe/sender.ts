@@ -1,4 +1,7 @@
-/** What a pipe and both ways of sending, to a destination that can be asked and to a plain one, need of the journal and the destination. */
+/**
+ * The parts of a journal and a destination that a pipe uses, and both ways of sending: to a destination that can be asked, and to a plain
+ * one.
+ */
 
 import type { JournalAssets } from '../../assets/journal-assets.ts';
 import type { OpenClient } from '../../client/connection.ts';
@@ -19,42 +22,42 @@ import { Backlog } from './backlog.ts';
 import { IDLE, type State, settle, stop } from './states.ts';
 import { Traffic } from './traffic.ts';
 
-/** What all pipes of a service share. */
+/** The parts that all pipes of a service share. */
 export interface ForwardingParts {
   readonly progress: OwnProgress;
-  /** Like `Opening.sourceName`. */
+  /** See `Opening.sourceName`. */
   readonly sourceName?: string | undefined;
   readonly openClient?: OpenClient | undefined;
   readonly notices: Notices;
   readonly limits: Limits;
-  /** Called with the bytes of lines that were taken. */
+  /** Called with the bytes of accepted lines. */
   readonly onForwarded?: ((bytes: number) => void) | undefined;
 }
 
-/** What the hooks of a journal need of its assets. */
+/** The part of a journal's assets that its hooks use. */
 export type KnownAssets = Pick<JournalAssets, 'isLive' | 'current' | 'whenCurrent'>;
 
-/** A journal, as all its pipes need it. */
+/** A journal from the point of view of its pipes. */
 export interface ForwardedJournal {
   readonly deployment: Deployment;
   /** The folder of the journal. */
   readonly disk: Disk;
-  /** @returns the id of the journal, which is made if there is none. @throws the error of a system call */
+  /** @returns the id of the journal, which is created if there is none. @throws the error of a system call */
   readonly source: () => Promise<string>;
-  /** The assets of the journal; only a hook with `on` needs them. */
+  /** The assets of the journal, used only by hooks with `on`. */
   readonly assets?: (() => KnownAssets) | undefined;
 }
 
 export interface SenderOptions extends ForwardingParts, ForwardedJournal {
   /** @returns the first seq of the journal's first file; 1 until that is known */
   readonly firstSeq: () => number;
-  /** Its `to` is that of the deployment. */
+  /** Its `to` is specific to the deployment. */
   readonly settings: DestinationSettings;
-  /** Of the destination. */
+  /** The ledger of the destination. */
   readonly ledger: Ledger;
-  /** Opens the destination; that of its kind if it is absent. */
+  /** Opens the destination; by default in the way of its kind. */
   readonly openAs?: ((kind: DestinationKind, opening: Opening) => Destination) | undefined;
-  /** Of the destination of `--ack`: hears what it has. */
+  /** Set for the destination of `--ack`: gets what the destination has. */
   readonly ack?: Ack | undefined;
 }
 
@@ -62,24 +65,24 @@ export class Sender {
   readonly settings: DestinationSettings;
   /** The folder of the journal. */
   readonly disk: Disk;
-  /** Of the journal, for what waits for events. */
+  /** The progress of the journal, for code that waits for events. */
   readonly progress: Progress;
   readonly limits: Limits;
   readonly notices: Notices;
   readonly ledger: Ledger;
   readonly backlog: Backlog;
   readonly traffic: Traffic;
-  /** Of the destination of `--ack`. */
+  /** Set for the destination of `--ack`. */
   readonly ack: Ack | undefined;
   /** The id of the journal, once it is known. */
   source = '';
   /** The first event of the journal under its id. */
   beginSeq = 1;
-  /** Its ids, this one last. */
+  /** All its ids, the current one last. */
   eras: readonly Era[] = [];
-  /** Refusals since the last event that was taken. */
+  /** Number of refusals since the last accepted event. */
   refusals = 0;
-  /** Why it is stopped, empty without a word for that; undefined if it is not. */
+  /** Why the pipe is stopped, empty if there is no word for the reason; undefined if it is not stopped. */
   stopped: string | undefined;
   readonly #options: SenderOptions;
   #opened: { readonly kind: DestinationKind; readonly destination: Destination } | undefined;
@@ -104,7 +107,7 @@ export class Sender {
     });
   }
 
-  /** Of the kind of the destination, as far as it is known. */
+  /** The traits of the destination's kind, as far as it is known. */
   get traits(): KindTraits {
     return this.ledger.traits;
   }
@@ -119,7 +122,7 @@ export class Sender {
     return (this.#options.progress.nextSeq(this.disk.folder) ?? 1) - 1;
   }
 
-  /** For the log. */
+  /** Fields for the log. */
   get position(): Readonly<Record<string, number>> {
     const { seq } = this.ledger.value;
     return { seq, lag: Math.max(0, this.lastSeq - seq) };
@@ -130,7 +133,7 @@ export class Sender {
     return readFirstSeq(this.disk);
   }
 
-  /** Resolves when the journal has so many further events, or the signal aborts. Never rejects. */
+  /** Resolves when the journal has `count` more events, or the signal aborts. Never rejects. */
   async moreEvents(count: number, signal: AbortSignal): Promise<void> {
     const seq = this.lastSeq + count;
     while (this.lastSeq < seq && !signal.aborted) {
@@ -139,7 +142,7 @@ export class Sender {
     }
   }
 
-  /** Finds out under which id the journal is forwarded. @throws the error of a system call */
+  /** Determines under which id the journal is forwarded. @throws the error of a system call */
   async findSource(): Promise<void> {
     const source = await this.#options.source();
     this.beginSeq = await readBegin(this.disk, source);
@@ -147,7 +150,7 @@ export class Sender {
     this.source = source;
   }
 
-  /** Opens the destination, unless it is open as this kind. */
+  /** Opens the destination, unless it is already open as this kind. */
   open(kind: DestinationKind): void {
     if (this.#opened?.kind === kind) return;
     this.destination?.close();
@@ -155,7 +158,7 @@ export class Sender {
     this.#opened = { kind, destination: openAs(kind, this.#opening) };
   }
 
-  /** @returns the destination with a connection of its own, for events that were sent before */
+  /** @returns the destination with a separate connection, for events that were already sent */
   openForRetry(): Destination {
     const { open, openForRetry = open } = this.traits;
     return openForRetry(this.#opening);
@@ -168,14 +171,17 @@ export class Sender {
   }
 
   /**
-   * Sends in turn; after a crash the ledger knows what was being sent.
-   * @param isLast whether it is sent although a stop has begun. @throws the error of a system call
+   * Sends when it is the pipe's turn. After a crash the ledger knows what was being sent.
+   * @param isLast whether the request is sent although a stop has started. @throws the error of a system call
    */
   request(batch: Shipment, isLast = false): Promise<Sent> {
     return this.traffic.send(this.destination!, batch, () => this.ledger.begin(batch.lines.at(-1)!.seq), isLast);
   }
 
-  /** An event was refused: gives it up, unless it is one refusal too many. @param outcome for its dead letter */
+  /**
+   * An event was refused: gives it up, unless there were too many refusals. @param outcome the outcome in its dead
+   * letter
+   */
   refused(sent: Extract<Sent, { kind: 'refused' }>, line: Line, outcome: Outcome): State {
     const refusals = this.refusals + 1;
     if (this.traits.passesFailed || refusals < this.limits.forwardRefusalsMax)

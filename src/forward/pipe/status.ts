@@ -1,9 +1,9 @@
 /**
- * How far a destination of a journal is. A pipe knows it from memory, and `assetlog forward status` from files alone, since it has to
- * be right also beside a service that is dead or does not answer. Both gather facts, and `statusOf` makes a status of them.
+ * How far a destination of a journal is. A pipe computes it from memory. `assetlog forward status` computes it from files alone, since
+ * it has to be right even if the service is dead or does not answer. Both gather facts, from which `statusOf` derives a status.
  *
- * What only the pipe knows it writes to `forward-<name>.state` in the folder of the journal. That is a hint and not synced: how far the
- * destination is, and what was given up, are in the cursor and in the dead letters.
+ * The pipe writes the facts that only it knows to `forward-<name>.state` in the folder of the journal. They are hints and are not
+ * synced: the cursor and the dead letters record how far the destination is, and which events were given up.
  */
 
 import { readObject } from '../../config/json-file.ts';
@@ -20,22 +20,22 @@ import { readLetterStates } from '../ledger/letters.ts';
 import { commandText } from './backlog.ts';
 import type { Sender } from './sender.ts';
 
-/** All states of a pipe, as they are shown. */
+/** All states of a pipe that are shown. */
 export const pipeStates = ['asking', 'idle', 'sending', 'suspect', 'waiting', 'stopped'] as const;
 
 export type ShownState = (typeof pipeStates)[number];
 
 /**
- * One destination of one journal: the members of `assetlog forward status --json`, and `why`. Null: not known, or none. Times are in
- * UTC: `2026-11-20T15:19:45.266Z`.
+ * One destination of one journal: the members of `assetlog forward status --json`, and `why`. Null means unknown, or none. Times are
+ * in UTC: `2026-11-20T15:19:45.266Z`.
  */
 export interface DestinationStatus {
   readonly name: string;
   readonly deployment: string | null;
   readonly to: string | null;
-  /** Null until the URL or an answer of the destination says it. */
+  /** Null until the URL or an answer of the destination determines it. */
   readonly kind: DestinationKind | null;
-  /** `not running` if no service has the folder, `not forwarded` if the service does not have this destination. */
+  /** `not running` if no service uses the folder; `not forwarded` if the service does not have this destination. */
   readonly state: ShownState | 'not running' | 'not forwarded';
   /** Why it is stopped. */
   readonly why: StopKind | null;
@@ -43,9 +43,11 @@ export interface DestinationStatus {
   readonly reason: string | null;
   /** Since when events pass, wait or are stopped. */
   readonly since: string | null;
-  /** Of a pipe that waits or is stopped. */
+  /** Set for a pipe that waits or is stopped. */
   readonly next_try: string | null;
-  /** All events up to this one are settled: recorded there, or in the dead letters. Null if the cursor is lost, and of a hook with `on`. */
+  /**
+   * All events up to this one are settled: recorded there, or in the dead letters. Null if the cursor is lost, and for a hook with `on`.
+   */
   readonly seq: number | null;
   /** The last event of the journal. */
   readonly last_seq: number;
@@ -55,42 +57,46 @@ export interface DestinationStatus {
   readonly lag_seconds: number | null;
   /** Letters that an operator has to decide about. Null if their file is damaged, or not open yet. */
   readonly dead_letters: number | null;
-  /** Events that retention removed before the destination confirmed them, with and without a dead letter. Null like `dead_letters`. */
+  /**
+   * Events that retention removed before the destination confirmed them, with and without a dead letter. Null in the same cases as
+   * `dead_letters`.
+   */
   readonly lost_events: number | null;
   /**
-   * Of a hook with `on`, and null of others: the alarms that it has heard of and that have not ended, the changes that are due and not
-   * taken yet, and the alarms that have no space.
+   * For a hook with `on`, otherwise null: the alarms that it was sent and that have not ended, the changes that are due and not
+   * accepted yet, and the alarms for which there is no space.
    */
   readonly alarms: number | null;
   readonly alarms_waiting: number | null;
   readonly alarms_left_out: number | null;
-  /** Time of the last event that was taken. */
+  /** Time of the last accepted event. */
   readonly last_success: string | null;
   readonly last_error: string | null;
 }
 
 type AlarmMember = 'alarms' | 'alarms_waiting' | 'alarms_left_out';
 
-/** What a status is made of. */
+/** The facts from which a status is derived. */
 export interface StatusFacts
   extends Omit<
     DestinationStatus,
     'kind' | 'lag_events' | 'lag_seconds' | 'dead_letters' | 'lost_events' | AlarmMember
   > {
-  /** Undefined if neither the destination nor its cursor has said it. */
+  /** Undefined if neither the destination nor its cursor determines it. */
   readonly kind: DestinationKind | null | undefined;
-  /** Time of the first event that is not settled; undefined if it is not known. */
+  /** Time of the first event that is not settled; undefined if unknown. */
   readonly oldest: string | undefined;
-  /** Undefined if they are not known. */
+  /** Undefined if unknown. */
   readonly letters: { readonly open: number; readonly lost: number } | undefined;
-  /** Number of events that the destination lacks and no letter names yet: see `unnamedBefore`. */
+  /** Number of events that the destination has not received and that no letter names yet: see `unnamedBefore`. */
   readonly unnamed: number;
-  /** Of a hook with `on`. */
+  /** Set for a hook with `on`. */
   readonly alarms: Pick<DestinationStatus, AlarmMember> | undefined;
 }
 
 /**
- * What the destination lost and was not reached since. Of events in memory that are still sent, it is too high for a moment.
+ * The number of events that the destination lost and about which no letter exists, since the destination was not reached.
+ * The number is too high for a moment if events in memory are still being sent.
  * @param firstSeq the first event of the journal
  * @param seq the last event that is settled or named
  */
@@ -98,7 +104,10 @@ export function unnamedBefore(firstSeq: number, seq: number): number {
   return Math.max(0, firstSeq - 1 - seq);
 }
 
-/** The destinations of the service that has a folder, as it says them: `unsaid` if it does not. Undefined without a service. */
+/**
+ * The destinations of the service that uses a folder, according to the service: `unsaid` if it does not answer. Undefined if
+ * there is no service.
+ */
 export type Served = readonly DestinationStatus[] | 'unsaid' | undefined;
 
 export function statusOf(facts: StatusFacts): DestinationStatus {
@@ -128,10 +137,10 @@ export function statusOf(facts: StatusFacts): DestinationStatus {
   };
 }
 
-/** Of a destination that is no hook with `on`. */
+/** For a destination that is not a hook with `on`. */
 const NO_ALARMS = { alarms: null, alarms_waiting: null, alarms_left_out: null };
 
-/** The content of the state file: what is in neither the journal nor the cursor nor the dead letters. */
+/** The content of the state file: facts that are neither in the journal nor in the cursor nor in the dead letters. */
 export type WrittenStatus = Pick<
   DestinationStatus,
   'to' | 'kind' | 'state' | 'why' | 'reason' | 'since' | 'next_try' | 'last_success' | 'last_error'
@@ -170,7 +179,7 @@ export class StateFile {
     this.#status = status;
   }
 
-  /** @returns the time of the last success before this start; null if it is not known. It is a hint, so that an error delays nothing */
+  /** @returns the time of the last success before this start; null if unknown. It is only a hint, so an error delays nothing */
   async lastSuccess(): Promise<string | null> {
     const { disk, settings, limits } = this.#sender;
     const written = await readPipeState(disk, settings.name, limits).catch(() => undefined);
@@ -179,7 +188,7 @@ export class StateFile {
   }
 
   /**
-   * Writes the state if it is another one, or else at most every `forwardStateMs`. Never rejects.
+   * Writes the state at once if it has changed, and otherwise at most every `forwardStateMs`. Never rejects.
    * @param isLast whether the pipe has ended: the service can continue without the destination
    */
   write(isLast = false): Promise<void> {
@@ -191,7 +200,7 @@ export class StateFile {
       if (text === this.#written.text) return;
       const isSoon = performance.now() - this.#written.atMs < limits.forwardStateMs;
       const shown = `${state} ${reason} ${last_success === null}`;
-      const before = [shown, shown.replace('sending', 'idle')]; // a pipe that works sends now and then
+      const before = [shown, shown.replace('sending', 'idle')]; // an active pipe alternates between the two
       if (!isLast && isSoon && before.includes(this.#written.state)) return;
       this.#written = { text, state: shown, atMs: performance.now() };
       try {
@@ -204,8 +213,8 @@ export class StateFile {
 }
 
 /**
- * Reads the state file of a destination beside a running or a stopped service.
- * @returns undefined if there is none, or only what a power cut left of it
+ * Reads the state file of a destination, while its service runs or not.
+ * @returns undefined if it is missing, or damaged by a power cut
  * @throws the error of a system call
  */
 export async function readPipeState(
@@ -218,7 +227,8 @@ export async function readPipeState(
 }
 
 /**
- * @param served what the service that has the folder says: `unsaid` if it does not answer, undefined without a service
+ * @param served the answer of the service that uses the folder: `unsaid` if it does not answer, undefined if there is
+ * no service
  * @returns the destinations that were ever forwarded to, by name
  * @throws the error of a system call
  */
@@ -233,7 +243,7 @@ export async function readStatus(
   const all: DestinationStatus[] = [];
   for (const name of await readNames(disk)) {
     const now = typeof served === 'object' ? served.find((one) => one.name === name) : undefined;
-    // A pipe that has just begun does not know its letters yet.
+    // A pipe that has just started does not know its letters yet.
     if (now !== undefined && now.dead_letters !== null) {
       all.push(now);
       continue;
@@ -264,7 +274,7 @@ async function readFacts(
   const letters = await readLetterStates(disk, name, limits).catch(() => undefined);
   const value = cursor.kind === 'found' ? cursor.value : undefined;
   const saved = cursor.kind === 'lost' ? null : (value?.seq ?? 0);
-  const seq = saved === null ? null : (letters?.namedAfter(saved) ?? saved); // a hub's cursor passes these with the next event
+  const seq = saved === null ? null : (letters?.namedAfter(saved) ?? saved); // a hub's cursor passes these events with the next event
   const hasAll = seq === null || seq >= last_seq;
   const shown = shownFacts(served, name, written, hasAll);
   const lost = shown.state === 'stopped' ? undefined : lostCursor(cursor, disk, name);
@@ -291,12 +301,12 @@ function alarmFacts(
   return { ...WITHOUT_CURSOR, ...shown, to, alarms: { alarms, alarms_waiting, alarms_left_out } };
 }
 
-/** Whether the state is that of a hook with `on`. */
+/** Whether the state belongs to a hook with `on`. */
 export function isOfAlarms({ alarms }: WrittenStatus): boolean {
   return typeof alarms === 'number';
 }
 
-/** What the status of a hook with `on` has in place of a position and of dead letters. */
+/** The members of the status of a hook with `on` that replace a position and dead letters. */
 export const WITHOUT_CURSOR = {
   kind: 'hook',
   seq: null,
@@ -305,13 +315,16 @@ export const WITHOUT_CURSOR = {
   unnamed: 0,
 } as const satisfies Partial<StatusFacts>;
 
-/** @returns what to do about a cursor that is lost; undefined if it is not */
+/** @returns what to do about a lost cursor; undefined if the cursor is not lost */
 function lostCursor(cursor: CursorState, disk: ReadableDisk, name: string): string | undefined {
   if (cursor.kind !== 'lost') return undefined;
   return `${cursor.reason}; unless it can be asked, ${commandText(disk, `forward from ${name} --seq N`)}`;
 }
 
-/** @param hasAll whether it is not behind @returns what a status takes from the state file, and from the service */
+/**
+ * @param hasAll whether the destination is not behind @returns the members of a status that come from the state file
+ * and from the service
+ */
 function shownFacts(
   served: Served,
   name: string,
@@ -331,7 +344,7 @@ function shownFacts(
   };
 }
 
-/** The state file is written at intervals, so it can say idle while events are sent. */
+/** The state file is written at intervals, so it can show idle while events are being sent. */
 function shownState(
   served: Served,
   name: string,

@@ -1,6 +1,6 @@
 /**
  * The requests of one pipe, one at a time: when they are sent (exponential backoff with full jitter, slow start after an outage, the rate
- * limit), the one in flight, and how a stop ends them.
+ * limit), the request in flight, and how a stop ends it.
  */
 
 import type { Limits } from '../../config/limits.ts';
@@ -12,9 +12,9 @@ import type { Failure, State } from './states.ts';
 
 export class Traffic {
   readonly pace: Pace;
-  /** Requests by their answers, since the start: the kinds of `Asked` and `Sent`. */
+  /** Number of requests by the answer, since the start. The answers are the kinds of `Asked` and `Sent`. */
   readonly answers = new Map<string, number>();
-  /** Of the pipe. */
+  /** The limits of the pipe. */
   readonly limits: Limits;
   readonly #closing = new AbortController();
   readonly #abort = new AbortController();
@@ -33,7 +33,7 @@ export class Traffic {
     this.pace = new Pace(own, ratePerSecond ?? traits.ratePerSecond);
   }
 
-  /** Aborts when a stop begins: no wait is longer then, and no request is sent. */
+  /** Aborts when a stop starts: waits end then, and no request is sent any more. */
   get closing(): AbortSignal {
     return this.#closing.signal;
   }
@@ -43,16 +43,17 @@ export class Traffic {
     return this.#abort.signal;
   }
 
-  /** How long a request has not been answered; null if none is in flight, or not for long. */
+  /** For how long a request has not been answered; null if no request is in flight, or only for a short time. */
   get unanswered(): string | null {
     const waitedMs = performance.now() - this.#requestMs;
     return waitedMs < this.limits.forwardSlowMs ? null : `no answer for ${Math.floor(waitedMs / 1000)} s`;
   }
 
   /**
-   * Sends in turn, unless a stop has begun.
-   * @param before called when the turn has come
-   * @param isLast whether a stop lets it pass all the same, if it is its turn. @throws what `before` throws, and the error of a system call
+   * Sends when it is the pipe's turn, unless a stop has started.
+   * @param before called when it is the pipe's turn
+   * @param isLast whether the request is sent even during a stop, if it is the pipe's turn. @throws the errors of `before`, and the error
+   * of a system call
    */
   async send(destination: Destination, batch: Shipment, before: () => Promise<void>, isLast = false): Promise<Sent> {
     const waitMs = this.pace.turnMs();
@@ -64,7 +65,7 @@ export class Traffic {
     return this.answered(destination.send({ ...batch, turn }, this.signal));
   }
 
-  /** @returns how long it takes until the last request with events is `ms` old; not above 0 if it is */
+  /** @returns the time until the last request with events is `ms` old; 0 or less if it already is */
   untilOld(ms: number): number {
     return this.#sentMs + ms - performance.now();
   }
@@ -79,7 +80,7 @@ export class Traffic {
     return answer;
   }
 
-  /** @returns the wait after a request that did nothing */
+  /** @returns the wait after a request without effect */
   waiting({ reason, afterMs }: Failure, next: State): State {
     return { kind: 'waiting', reason, waitMs: this.pace.failed(afterMs), next };
   }
@@ -96,8 +97,8 @@ export class Traffic {
   }
 
   /**
-   * Waits for something else, but not for long.
-   * @returns whether it took longer than `ms`, or a pause was ended meanwhile
+   * Waits for another promise, but not for long.
+   * @returns whether it took longer than `ms`, or a pause was ended in the meantime
    */
   async isLate(other: Promise<void>, ms: number): Promise<boolean> {
     const found = new AbortController();
@@ -105,7 +106,9 @@ export class Traffic {
     return Promise.race([other.then(() => false), late]).finally(() => found.abort());
   }
 
-  /** Sends no further request. @param ended resolves after the one in flight, which has `forwardStopMs` to end */
+  /**
+   * Sends no further request. @param ended resolves after the request in flight, which gets `forwardStopMs` to finish
+   */
   async close(ended: Promise<void>): Promise<void> {
     this.#closing.abort();
     this.wake();
@@ -115,12 +118,12 @@ export class Traffic {
   }
 }
 
-/** While reports wait for a destination, nothing that it answers pauses them for longer than the 5 s of the handbook. */
+/** While reports wait for a destination, its answers never pause them for longer than the 5 s of the handbook. */
 function withShortPauses(limits: Limits): Limits {
   const { nearRetryMsMax, forwardRetryMs, forwardStoppedMs } = limits;
   return {
     ...limits,
-    forwardRetryAfterMsMax: Math.max(0, nearRetryMsMax - forwardRetryMs), // up to forwardRetryMs is added by chance
+    forwardRetryAfterMsMax: Math.max(0, nearRetryMsMax - forwardRetryMs), // jitter adds up to forwardRetryMs
     forwardStoppedMs: Math.min(nearRetryMsMax, forwardStoppedMs),
   };
 }
@@ -129,25 +132,23 @@ export function count(counts: Map<string, number>, name: string, more = 1): void
   counts.set(name, (counts.get(name) ?? 0) + more);
 }
 
-/**
- * The pace of one pipe. It knows only the monotonic clock, so a time of day that is wrong or changed delays nothing.
- */
+/** The pace of one pipe. It uses only the monotonic clock, so a wrong or changed time of day delays nothing. */
 export class Pace {
   readonly #limits: Limits;
   readonly #ratePerSecond: number;
   readonly #random: () => number;
   readonly #clock: () => number;
-  /** Failures since the last event that was taken. */
+  /** Number of failures since the last accepted event. */
   #failures = 0;
   /** When the destination was found unreachable; undefined if it is reachable. */
   #outageMs: number | undefined;
-  /** When the slow start after the last long outage begins. */
+  /** When the slow start after the last long outage starts. */
   #rampMs = Number.NEGATIVE_INFINITY;
   /** The earliest time of the next request. */
   #nextMs = Number.NEGATIVE_INFINITY;
 
   /**
-   * @param ratePerSecond most requests a second
+   * @param ratePerSecond the most requests a second
    * @param random from 0 up to but not including 1
    * @param clock monotonic, in milliseconds
    */
@@ -165,9 +166,10 @@ export class Pace {
 
   /**
    * A request failed.
-   * @param afterMs what the destination asked for with `Retry-After`
-   * @returns how long to wait, in milliseconds: up to 500 by chance after the first failure. A `Retry-After` is the least, and
-   *   chance is added to it, since many pipes might have got the same
+   * @param afterMs the delay that the destination requested with `Retry-After`
+   * @returns how long to wait, in milliseconds: a random time up to 500 after the first failure. A `Retry-After` is the
+   * minimum, and a
+   *   random time is added to it, since many pipes might have got the same value
    */
   failed(afterMs = 0): number {
     const { forwardRetryMs, forwardRetryMsMax, forwardRetryAfterMsMax } = this.#limits;
@@ -177,7 +179,7 @@ export class Pace {
     return Math.min(afterMs, forwardRetryAfterMsMax) + this.#random() * (afterMs > 0 ? forwardRetryMs : backoffMs);
   }
 
-  /** The destination answered. After a long outage the slow start begins. */
+  /** The destination answered. After a long outage this starts the slow start. */
   reached(): void {
     const { forwardOutageMs, forwardSpreadMsMax } = this.#limits;
     const nowMs = this.#clock();
@@ -187,13 +189,13 @@ export class Pace {
     this.#outageMs = undefined;
   }
 
-  /** The destination took an event. */
+  /** The destination accepted an event. */
   succeeded(): void {
     this.reached();
     this.#failures = 0;
   }
 
-  /** The next turn is now; a slow start begins with it. */
+  /** Makes the next turn due now; a slow start begins with it. */
   hurry(): void {
     const nowMs = this.#clock();
     this.#rampMs = Math.min(this.#rampMs, nowMs);
@@ -201,8 +203,8 @@ export class Pace {
   }
 
   /**
-   * @returns how long to wait before the next request, in milliseconds, mostly 0. Call it once a request. In a slow start it is
-   *   1 request a second, and twice as many in each further second
+   * @returns how long to wait before the next request, in milliseconds, mostly 0. Called once for each request. A slow start
+   *   allows 1 request a second, and twice as many in each further second
    */
   turnMs(): number {
     const nowMs = this.#clock();
@@ -213,5 +215,5 @@ export class Pace {
   }
 }
 
-/** Timers of Node that are longer end at once: 24 days. */
+/** A longer timer of Node would end at once. This is 24 days. */
 const TIMER_MS_MAX = 2 ** 31 - 1;

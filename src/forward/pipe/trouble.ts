@@ -1,4 +1,4 @@
-/** What is wrong with a pipe: since when, what is logged of it, and what is shown. */
+/** The problem of a pipe: since when it has lasted, what is logged about it, and what is shown. */
 
 import type { Sender } from './sender.ts';
 import type { BlockedState, State } from './states.ts';
@@ -6,9 +6,9 @@ import type { ShownState, StatusFacts } from './status.ts';
 
 /** A pipe, or a hook with `on`. */
 export interface Troubled extends Pick<Sender, 'notices' | 'traffic'> {
-  /** For the log: how far it is. */
+  /** How far it is, for the log. */
   readonly position: Readonly<Record<string, number>>;
-  /** Why it is stopped, for its hub; undefined while it is not. */
+  /** Why it is stopped, in the form for its hub; undefined while it is not stopped. */
   stopped?: string | undefined;
 }
 
@@ -17,20 +17,20 @@ export class TroubleLog {
   readonly #onChange: () => void;
   /** Undefined while events pass. */
   #state: BlockedState | undefined;
-  /** What was logged since events passed last. */
+  /** The problems that were logged since events last passed. */
   readonly #logged = new Set<string>();
   #since = new Date().toISOString();
   #lastError: string | null = null;
-  /** When the present pause ends. */
+  /** When the current pause ends. */
   #nextTry: string | null = null;
 
-  /** @param onChange called when there is a trouble, another one, or none any more */
+  /** @param onChange called when a problem arises, changes or ends */
   constructor(sender: Troubled, onChange: () => void) {
     this.#sender = sender;
     this.#onChange = onChange;
   }
 
-  /** @param state of the pipe */
+  /** @param state the state of the pipe */
   facts(state: State): Pick<StatusFacts, Shown> {
     const shown = this.#state ?? state;
     return {
@@ -43,7 +43,9 @@ export class TroubleLog {
     };
   }
 
-  /** Logs what is wrong, once until events pass again. @param waitMs until the next try; undefined if it waits for an event */
+  /**
+   * Logs the problem, once until events pass again. @param waitMs time until the next try; undefined if it waits for an event
+   */
   report(state: BlockedState, waitMs: number | undefined): void {
     const { notices } = this.#sender;
     const { kind, reason } = state;
@@ -60,7 +62,7 @@ export class TroubleLog {
     else notices.warn(messages[kind], { reason, ...this.#sender.position });
   }
 
-  /** The pause has ended, and it is tried again. */
+  /** The pause has ended, and the pipe tries again. */
   tries(): void {
     this.#nextTry = null;
   }
@@ -75,7 +77,7 @@ export class TroubleLog {
     this.#onChange();
   }
 
-  /** What could not be settled is settled. */
+  /** Called when everything that could not be settled is settled. */
   endIfAt(state: State): void {
     if (this.#state !== undefined && 'next' in this.#state && this.#state.next === state) this.end();
   }

@@ -1,9 +1,9 @@
 /**
- * ClickHouse: a table with one row for each line. The largest seq of the journal that it has says how far it is.
+ * ClickHouse: a table with one row for each line. The largest seq in the table shows how many events of the journal it has.
  *
- * A request is one insert into one partition, which is stored as a whole or not at all, with a deduplication token. After a failure
- * the same rows go again with the same token, also while the first insert is still at work. So which rows an insert has depends on
- * nothing but the lines that are given to `send`.
+ * A request is one insert into one partition, with a deduplication token. It is stored completely or not at all. After a failure
+ * the same rows are sent again with the same token, even while the first insert is still running. Therefore the rows of an insert
+ * depend only on the lines that are passed to `send`.
  */
 
 import { timeOf, withMembers } from '../../../journal/line/members.ts';
@@ -15,25 +15,25 @@ import { engineUrlOf } from '../engine-url.ts';
 import { HttpRequests } from '../http.ts';
 import { type ClickhouseAnswer, judgeClickhouse, notSetUp } from './answers.ts';
 
-/** @returns a ClickHouse, not connected yet. @throws TypeError if `to` is no URL of one */
+/** @returns a ClickHouse, not connected yet. @throws TypeError if `to` is not a URL of a ClickHouse */
 export function openClickhouse(opening: Opening): AskableDestination {
   return new Clickhouse(opening);
 }
 
 class Clickhouse implements AskableDestination {
   readonly #opening: Opening;
-  /** As SQL names it. */
+  /** The table's name in SQL. */
   readonly #table: string;
   readonly #servers: readonly HttpRequests<ClickhouseAnswer>[];
-  /** The index of the server that is used. */
+  /** The index of the current server. */
   #current = 0;
-  /** Whether the next insert might be a repeated one. */
+  /** Whether the next insert might repeat an earlier one. */
   #mayBeRepeated = true;
-  /** The last event of inserts that failed: a server might know their tokens. 0 if none has. */
+  /** The last event of failed inserts, whose tokens a server might know; 0 if no insert failed. */
   #failedSeq = 0;
   /** A token that the server knows although it does not have the rows. */
   #tokenInVain: string | undefined;
-  /** One of so many lines is bad; the first of them has this id. */
+  /** The number of lines of which one is bad, and the id of the first of them. */
   #bad: { readonly id: string; readonly count: number } | undefined;
 
   constructor(opening: Opening) {
@@ -53,7 +53,7 @@ class Clickhouse implements AskableDestination {
     }
   }
 
-  /** Stores the lines. If one is bad, stores those before it, in smaller and smaller inserts, and refuses it. */
+  /** Stores the lines. If one is bad, stores the lines before it, in smaller and smaller inserts, and refuses it. */
   async send({ lines }: Shipment, signal: AbortSignal): Promise<Sent> {
     let recorded: Sent | undefined;
     for (let rest = lines, batch = this.#nextOf(rest); ; ) {
@@ -87,7 +87,7 @@ class Clickhouse implements AskableDestination {
   }
 
   async #position(signal: AbortSignal): Promise<Found> {
-    const columns = 'max(seq), argMax(id, seq), version()'; // as the projection of the table has them
+    const columns = 'max(seq), argMax(id, seq), version()'; // in the form of the table's projection
     const where = `source = '${this.#opening.source}'`;
     const query = `SELECT ${columns} FROM ${this.#table} WHERE ${where} FORMAT JSONCompactEachRow`;
     const answer = await this.#call({ query }, signal);
@@ -97,8 +97,8 @@ class Clickhouse implements AskableDestination {
 
   async #insert(lines: readonly Line[], signal: AbortSignal): Promise<ClickhouseAnswer> {
     const last = lines.at(-1)!;
-    // Of ids, since a copy of the folder has other events with the same seqs. Of the source, since a journal with a new id sends the same
-    // events as rows of its own.
+    // Ordered by id too, since a copy of the folder has other events with the same seqs. Filtered by source, since a journal with a new
+    // id sends the same events as its own rows.
     const { source, deployment = '_' } = this.#opening;
     const token = `${source}:${lines[0]!.event.id}:${last.event.id}`;
     const isInVain = token === this.#tokenInVain;
@@ -114,9 +114,10 @@ class Clickhouse implements AskableDestination {
       if (!isStoredNowhere) this.#failedSeq = Math.max(this.#failedSeq, last.seq);
       return answer;
     }
-    // After the answer of a lagging server, earlier events are inserted again before a failed insert is repeated.
+    // If a server that lags behind answered, earlier events are inserted again before a failed insert is repeated.
     if ((this.#mayBeRepeated || last.seq <= this.#failedSeq) && !isInVain) {
-      // A server that was killed in an insert might know its token and not have its rows: some versions write the token first.
+      // A server that was killed during an insert might know its token and not have its rows, since some versions write the
+      // token first.
       const at = await this.#position(signal);
       if (at.kind !== 'at') return at;
       if (at.seq < last.seq) {
@@ -157,7 +158,7 @@ class Clickhouse implements AskableDestination {
     return this.#bad === undefined ? first : first.slice(0, partOf(this.#bad.count));
   }
 
-  /** @returns the first lines, of one partition of the table: those of the month (UTC) of the first one */
+  /** @returns the first lines that belong to one partition of the table, which is the month (UTC) of the first line */
   #firstOf(lines: readonly Line[]): readonly Line[] {
     const { insertLinesMax } = this.#opening.limits;
     const monthOf = ({ bytes, start, seq }: Line) => timeOf(bytes, start, seq).slice(0, '2026-11'.length);
@@ -169,21 +170,21 @@ class Clickhouse implements AskableDestination {
 type Found = Exclude<Asked, { readonly kind: 'no hub' }>;
 
 /**
- * @param count of lines, one of which is bad
- * @returns how many of them to try. A power of two, so that the same lines are tried after a crash, when `count` is not known
+ * @param count the number of lines, one of which is bad
+ * @returns how many of them to try. A power of two, so that the same lines are tried after a crash, when `count` is unknown
  */
 function partOf(count: number): number {
   return 2 ** Math.max(0, Math.ceil(Math.log2(count)) - 1);
 }
 
-/** Of an insert. */
+/** Settings of an insert. */
 const SETTINGS = {
   async_insert: '0',
   insert_deduplicate: '1',
   insert_quorum: 'auto',
   date_time_input_format: 'best_effort',
   input_format_skip_unknown_fields: '1',
-  input_format_json_read_objects_as_strings: '1', // metadata as it was sent
+  input_format_json_read_objects_as_strings: '1', // metadata is stored as it was sent
   wait_end_of_query: '1',
 };
 

@@ -1,6 +1,6 @@
-/** The table that a ClickHouse needs, and a view of it: what `assetlog forward ddl clickhouse` prints. */
+/** The table that a ClickHouse needs, and a view of it. `assetlog forward ddl clickhouse` prints them. */
 
-/** @param isReplicated for tables that are copied by ClickHouse Keeper to several servers */
+/** @param isReplicated whether ClickHouse Keeper copies the tables to several servers */
 export function clickhouseDdl(isReplicated: boolean): string {
   const [each, engine, settings] = isReplicated
     ? [ON_EACH, REPLICATED_ENGINE, REPLICATED]
@@ -89,7 +89,7 @@ GROUP BY deployment, asset_key;
 const ON_EACH = `
 -- Run it on each server. Each needs ClickHouse Keeper, and the macros shard (the same on all of them) and replica (its own).`;
 
-/** With a path of its own: that of the default has a UUID, which is another one on each server. */
+/** Has an explicit path, since the default path contains a UUID that differs on each server. */
 const REPLICATED_ENGINE = "ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/assets.events', '{replica}')";
 
 const SINGLE = `\

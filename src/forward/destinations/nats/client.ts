@@ -10,7 +10,7 @@ import type { Again, Opening, StopKind, Stopped } from '../destination.ts';
 import type { EngineHost, EngineUrl } from '../engine-url.ts';
 import { type Frame, FrameReader } from './protocol.ts';
 
-/** Why a request came to nothing. */
+/** Why a request failed. */
 export class NatsFailure extends Error {
   readonly result: Again | Stopped;
 
@@ -28,15 +28,15 @@ export class NatsConnection {
   #requests = 0;
   #socket: Socket;
   #reader: FrameReader;
-  /** When this connection could have sent what has come, at the rate that it may have. */
+  /** When this connection, at its permitted rate, could have sent the bytes received so far. */
   #dueMs = 0;
-  /** What the server said of itself last. */
+  /** The server's last INFO. */
   info: Said = {};
-  /** Why it is closed; null while it is open. */
+  /** Why the connection is closed; null while it is open. */
   failure: NatsFailure | null = null;
-  /** The same if it sent too much, perhaps while nothing was waited for. */
+  /** Like `failure`, if the server sent too much, perhaps while nothing was expected. */
   flood: NatsFailure | undefined;
-  /** For what is waited for. */
+  /** Gets each frame while an answer is expected. */
   #take: (frame: Frame) => void = () => {};
   #reject: (failure: NatsFailure) => void = () => {};
 
@@ -58,9 +58,9 @@ export class NatsConnection {
 
   /**
    * Sends messages, and waits for an answer.
-   * @param bytesFor @returns the messages, with this subject of answers
+   * @param bytesFor returns the messages, with this subject for answers
    * @param repeatMs interval at which they are sent again, since a stream without a leader drops requests
-   * @throws NatsFailure, and then the connection is closed
+   * @throws NatsFailure; the connection is then closed
    */
   request(bytesFor: (reply: string) => Buffer | string, signal: AbortSignal, repeatMs?: number): Promise<Said> {
     this.#requests += 1;
@@ -68,7 +68,7 @@ export class NatsConnection {
     const accept = ({ verb, text, headers, payload }: Frame) => {
       if (verb !== 'MSG' || !text.startsWith(`${reply} `)) return undefined;
       if (headers.startsWith('NATS/1.0 503')) this.close('answers 503: it has no JetStream, or none takes the subject');
-      // Each message of a batch but the last one gets an empty answer.
+      // Each message of a batch except the last one gets an empty answer.
       return payload.length === 0 ? undefined : (JSON.parse(`${payload}`) ?? {});
     };
     this.#count(0, -ANSWER_PIECES);
@@ -87,7 +87,7 @@ export class NatsConnection {
     return socket.on('close', () => this.close('closed the connection'));
   }
 
-  /** TLS begins after INFO. What else came before is forgotten. */
+  /** TLS starts after INFO. Bytes that arrived earlier are discarded. */
   #secure(): void {
     if (this.info['tls_required'] !== true && this.info['tls_available'] !== true) {
       throw this.close('offers no TLS; set tls in its configuration', 'turned away');
@@ -98,7 +98,7 @@ export class NatsConnection {
     const servername = isIP(host) === 0 ? host : undefined;
     const tls = process.getBuiltinModule('node:tls'); // loaded only if needed, since that takes time
     this.#socket = this.#listen(tls.connect({ socket: this.#socket, host, servername, ca, checkServerIdentity }));
-    // Nothing is written before: Node might send it before it has checked the certificate.
+    // Nothing is written before this event: Node might send it before it has checked the certificate.
     this.#socket.once('secureConnect', () => this.#logIn(true));
   }
 
@@ -117,7 +117,7 @@ export class NatsConnection {
         this.#count(0);
         if (this.failure !== null) return;
         if (frame.verb === 'INFO') this.info = JSON.parse(frame.text) ?? {};
-        // A server that sends PING and reads nothing gets no further PONG.
+        // A server that sends PING and does not read gets no further PONG.
         if (frame.verb === 'PING' && !this.#socket.writableNeedDrain) this.#socket.write('PONG\r\n');
         if (frame.verb === '-ERR') this.#refuse(frame.text);
         this.#take(frame);
@@ -127,7 +127,7 @@ export class NatsConnection {
     }
   }
 
-  /** Closes the connection if the server sends more than its limit: unrequested data would delay reports. */
+  /** Closes the connection if the server exceeds its limit, since unrequested data would delay reports. */
   #count(bytes: number, pieces = 1): void {
     const { natsSecondBytesMax, natsPieceBytes } = this.#options.limits;
     const nowMs = performance.now();
@@ -137,7 +137,9 @@ export class NatsConnection {
     this.flood = this.close(`sends what it was not asked for, more than ${most}; check what it is`);
   }
 
-  /** @returns a text of the server for a reason, without the secrets of the login, which it might repeat */
+  /**
+   * @returns a text of the server for use in a reason, without the secrets of the login, which the server might include
+   */
   readonly quoted = (text: string): string => quoteWithout(this.#options, text);
 
   /** `-ERR` is about the login, a permission or the connection. */
@@ -162,7 +164,7 @@ export class NatsConnection {
       this.#take = (frame) => {
         const found = accept(frame);
         if (found === undefined) return;
-        this.#take = () => {}; // an answer that comes once more is not read
+        this.#take = () => {}; // an answer that arrives twice is ignored
         resolve(found);
       };
       if (this.failure !== null) reject(this.failure);
@@ -172,7 +174,7 @@ export class NatsConnection {
     });
   }
 
-  /** @returns why it was closed first */
+  /** @returns the failure with which it was first closed */
   close(problem = 'is not used any more', why?: StopKind): NatsFailure {
     this.failure ??= new NatsFailure(`${this.#options.name} ${problem}`, why);
     this.#socket.destroy();
@@ -181,5 +183,5 @@ export class NatsConnection {
   }
 }
 
-/** Of a request: an empty answer and another one, each a line in a chunk of its own. */
+/** A request gets an empty answer and another one. Each of their lines can arrive in its own chunk. */
 const ANSWER_PIECES = 4;

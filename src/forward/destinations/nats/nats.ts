@@ -1,7 +1,7 @@
 /**
- * A stream of NATS JetStream. Each journal has a subject of its own there, whose messages are its lines. A request is an atomic
- * batch, which the stream takes only after the message that was the subject's last one when the stream was asked. So a batch
- * that arrives late or twice, or from a copy of the journal, is refused whole.
+ * A stream of NATS JetStream. Each journal has its own subject there, whose messages are the journal's lines. A request is an
+ * atomic batch, which the stream accepts only if the subject's last message is still the one from when the stream was asked. So
+ * a batch that arrives late or twice, or from a copy of the journal, is refused completely.
  */
 
 import { randomBytes } from 'node:crypto';
@@ -14,7 +14,7 @@ import { type EngineUrl, engineUrlOf } from '../engine-url.ts';
 import { NatsConnection, NatsFailure } from './client.ts';
 import { publish } from './protocol.ts';
 
-/** @returns a stream, not connected yet. @throws TypeError if `to` is no URL of an engine */
+/** @returns a stream, not connected yet. @throws TypeError if `to` is not an engine's URL */
 export function openNats(opening: Opening): AskableDestination {
   return new NatsStream(opening);
 }
@@ -24,18 +24,24 @@ class NatsStream implements AskableDestination {
   readonly #url: EngineUrl;
   readonly #credentials: Credentials;
   readonly #subject: string;
-  /** Those that the stream is to take: of one deployment, if its name has that of the deployment, else of all. */
+  /**
+   * The subjects that the stream must accept: those of one deployment, if the stream's name contains its name,
+   * otherwise those of all.
+   */
   readonly #subjects: string;
   #connection: NatsConnection | undefined;
-  /** Of all batches, so that none is garbage. One has left before the next: it, or an ask after it, was answered, or its connection closed. */
+  /**
+   * Shared by all batches, to avoid garbage. A batch has been sent before the next one uses it: the batch, or an ask after it, was answered,
+   * or its connection was closed.
+   */
   readonly #buffer: Buffer;
-  /** Bytes of a message with its headers that the stream takes. */
+  /** The most bytes of a message with its headers that the stream accepts. */
   #messageBytesMax = 0;
-  /** The next connection is to the host after the one that failed. */
+  /** Number of failures: the next connection is to the host after the one that failed. */
   #failures = 0;
-  /** Sequence of the subject's last message in the stream, 0 without one; undefined if that is not known. */
+  /** Sequence of the subject's last message in the stream; 0 if there is none; undefined if unknown. */
   #last: number | undefined;
-  /** Most lines of the next batch: fewer after a failure, as a large batch might not arrive in time. */
+  /** The most lines of the next batch. Fewer after a failure, since a large batch might not arrive in time. */
   #lines: number;
 
   constructor(opening: Opening) {
@@ -65,11 +71,11 @@ class NatsStream implements AskableDestination {
     this.#connection?.close();
   }
 
-  /** After each failure the stream is looked at anew, through the next host: at once after one that could not be reached. */
+  /** After each failure the stream is examined again through the next host, without delay if a host could not be reached. */
   async #attempt<Found>(work: () => Promise<Found>, signal: AbortSignal): Promise<Found | Again | Stopped> {
     for (let left = this.#url.hosts.length - 1; ; left -= 1) {
       try {
-        if (this.#connection?.flood !== undefined) throw this.#connection.flood; // no other reason says so if it was idle
+        if (this.#connection?.flood !== undefined) throw this.#connection.flood; // otherwise an idle connection would not report this
         if (this.#connection?.failure !== null) await this.#connect(signal);
         return await work();
       } catch (error) {
@@ -96,15 +102,15 @@ class NatsStream implements AskableDestination {
     this.#checkStream(await this.#call('STREAM.INFO', {}, signal));
   }
 
-  /** The leader of the stream answers. A direct get would be answered by any replica, also by one that lags behind. */
+  /** The leader of the stream answers. Any replica would answer a direct get, even one that lags behind. */
   async #ask(signal: AbortSignal): Promise<Position> {
     const said = await this.#call('STREAM.MSG.GET', { last_by_subj: this.#subject }, signal);
     const isNothing = said['error'] !== undefined;
     const message = (said['message'] ?? {}) as Said;
     const { hdrs, data } = message;
-    // 0 is also what the stream expects after messages that max_age removed, as measured with 2.15.2.
+    // The stream also expects 0 after max_age removed the messages, as measured with 2.15.2.
     this.#last = isNothing ? 0 : this.#numberIn(message, 'seq');
-    // Such a marker is what `subject_delete_marker_ttl` leaves of them.
+    // `subject_delete_marker_ttl` leaves such a marker in place of removed messages.
     if (isNothing || textIn(hdrs).includes('Nats-Marker-Reason:')) return START;
     const at = positionOf(readObject(textIn(data)));
     if (at !== undefined) return at;
@@ -124,14 +130,14 @@ class NatsStream implements AskableDestination {
       const reason = `takes messages of ${messageBytesMax} bytes (max_payload, max_msg_size), and this one would be larger`;
       return { kind: 'refused', status: 413, reason };
     }
-    this.#lines = Math.max(1, batch.length >> 1); // unless they are taken
+    this.#lines = Math.max(1, batch.length >> 1); // unless they are accepted
     const bytesFor = (reply: string) => publish(this.#subject, reply, batch, headersAt, this.#buffer);
     const said = this.#checked(await connection.request(bytesFor, signal), WRONG_LAST);
     if (said['error'] !== undefined) {
       this.#last = undefined;
       return { kind: 'elsewhere', reason: 'has another last message of this journal than before' };
     }
-    // A server before 2.12 would have taken each message by itself, and acknowledge the last one.
+    // A server before 2.12 would have accepted each message separately, and acknowledged the last one.
     const count = said['count'] === undefined ? 'one' : this.#numberIn(said, 'count');
     if (count !== batch.length) throw new NatsFailure(`acknowledges ${count} of ${batch.length} events`);
     this.#last = this.#numberIn(said, 'seq');
@@ -139,7 +145,7 @@ class NatsStream implements AskableDestination {
     return recordedUpTo(batch.at(-1)!);
   }
 
-  /** @returns a whole number of an answer @throws NatsFailure for anything else, which can be any text */
+  /** @returns a whole number from an answer @throws NatsFailure for any other value, which can be any text */
   #numberIn(said: Said, name: string): number {
     const value = said[name];
     if (Number.isSafeInteger(value)) return value as number;
@@ -156,7 +162,7 @@ class NatsStream implements AskableDestination {
     return this.#checked(await this.#connection!.request(bytesFor, signal, natsRepeatMs), NO_MESSAGE);
   }
 
-  /** @returns an answer without an error, or with one of these @throws NatsFailure for other errors */
+  /** @returns an answer without an error, or with one of these errors @throws NatsFailure for other errors */
   #checked(said: Said, errors: readonly unknown[]): Said {
     const { error, ...others } = said;
     if (error === undefined || error === null) return others;
@@ -168,7 +174,7 @@ class NatsStream implements AskableDestination {
     if (code === FULL) throw new NatsFailure(`${reason}; raise that, ${edit} --discard old --no-discard-per-subject`);
     if (NO_SPACE.has(code)) throw new NatsFailure(`${reason}; let account and server have more, ${edit} --max-bytes N`);
     if (code !== NO_STREAM) throw new NatsFailure(reason);
-    const replicas = this.#connection!.info['cluster'] === undefined ? 1 : 3; // what a server takes that is alone
+    const replicas = this.#connection!.info['cluster'] === undefined ? 1 : 3; // the number that a single server accepts
     const add = `${this.#url.path} --subjects '${this.#subjects}' --storage file --replicas ${replicas} --allow-batch --defaults`;
     throw new NatsFailure(`has no stream ${this.#url.path}; run: nats stream add ${add}`, 'not set up');
   }
@@ -196,7 +202,7 @@ class NatsStream implements AskableDestination {
   }
 }
 
-/** For a batch that the stream takes only after the message `last`. */
+/** @returns the headers of a batch that the stream accepts only after the message `last` */
 function headersAfter(last: number): (index: number, isLast: boolean) => string {
   // No space after a colon: headers are stored with each message.
   const begin = `NATS/1.0\r\nNats-Batch-Id:${randomBytes(12).toString('base64url')}\r\nNats-Batch-Sequence:`;
@@ -210,7 +216,7 @@ function textIn(base64: unknown): string {
   return `${Buffer.from(`${base64}`, 'base64')}`;
 }
 
-/** Whether a pattern such as `assetlog.>` has a subject. */
+/** Whether a pattern such as `assetlog.>` matches a subject. */
 function isMatch(pattern: string, subject: string): boolean {
   const [parts, tokens] = [pattern.split('.'), subject.split('.')];
   if (parts.at(-1) === '>' ? parts.length > tokens.length : parts.length !== tokens.length) return false;

@@ -5,29 +5,32 @@ import { type Line, sizeOf } from '../../../journal/look/reading.ts';
 
 /** A line that a server sends, with the message that follows it. */
 export interface Frame {
-  /** That of `HMSG` is `MSG` as well. */
+  /** `MSG`, also for `HMSG`. */
   readonly verb: string;
-  /** What the line has after the verb: `_INBOX.a.1 1 12`. */
+  /** The rest of the line after the verb: `_INBOX.a.1 1 12`. */
   readonly text: string;
-  /** The headers of a message: `NATS/1.0 503` if nothing takes the subject of a request. */
+  /** The headers of a message: `NATS/1.0 503` if there is no subscriber for the subject of a request. */
   readonly headers: string;
   readonly payload: Buffer;
 }
 
-/** Cuts what a server sends into frames. Nothing is looked at again for each of its chunks, which can have one byte. */
+/**
+ * Cuts the bytes of a server into frames. No byte is examined again for each new chunk, since a chunk can be a single
+ * byte.
+ */
 export class FrameReader {
   readonly #limits: Limits;
-  /** Doubled when it is full: a list of chunks of one byte would take 300 times as much memory. */
+  /** Doubled when it is full, since a list of one-byte chunks would use 300 times as much memory. */
   #held: Buffer = Buffer.alloc(0);
   #bytes = 0;
-  /** With fewer bytes the first frame is not complete. */
+  /** With fewer bytes the first frame is incomplete. */
   #needed = 0;
 
   constructor(limits: Limits) {
     this.#limits = limits;
   }
 
-  /** @returns the frames that are complete, each once @throws Error if this is not NATS, or longer than the limits */
+  /** @returns the complete frames, each once @throws Error if the bytes are not NATS, or exceed the limits */
   *read(chunk: Buffer): Generator<Frame> {
     const before = this.#bytes;
     this.#bytes += chunk.length;
@@ -65,10 +68,10 @@ export class FrameReader {
 }
 
 /**
- * @param reply the subject of the answers to the first and the last message
- * @param headersAt of a message, in ASCII
- * @param into where the bytes are written, if it is long enough
- * @returns the bytes of a batch, each message of which is a line
+ * @param reply the subject for the answers to the first and the last message
+ * @param headersAt returns the headers of a message, in ASCII
+ * @param into the buffer for the bytes, if it is long enough
+ * @returns the bytes of a batch in which each message is a line
  */
 export function publish(
   subject: string,
@@ -77,7 +80,7 @@ export function publish(
   headersAt: (index: number, isLast: boolean) => string,
   into: Buffer,
 ): Buffer {
-  // One buffer for all: those of each message would take longer than all else that is done for it.
+  // One buffer is used for all messages: separate buffers would take longer than all the other work.
   const sizeMax = sizeOf(lines) + lines.length * (subject.length + reply.length + HEAD_BYTES_MAX);
   const published = sizeMax <= into.length ? into : Buffer.allocUnsafe(sizeMax);
   let at = 0;
@@ -93,7 +96,7 @@ export function publish(
   return published.subarray(0, at);
 }
 
-/** Of a message with its headers, but for the subjects. */
+/** The most bytes of a message's head with its headers, without the subjects. */
 const HEAD_BYTES_MAX = 256;
 const LINE = /^(H(?=MSG ))?(INFO|MSG|PING|PONG|\+OK|-ERR)(?:\s+(.*))?$/s;
 const CRLF = Buffer.from('\r\n');
