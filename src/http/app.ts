@@ -46,7 +46,7 @@ export interface AppParts extends ServiceRouteParts, Pick<CountedParts, 'metrics
    * @throws Refusal for a request that may not report there: 401, 403, 429
    */
   readonly findRecorder: (head: Head, incoming: Incoming, needs: Exclude<Right, 'read'> | 'any right') => Recorder;
-  /** Further routes; the routes that read journals need the right `read`. */
+  /** Further routes. The routes that read journals require the right `read`. */
   readonly readings: readonly Route<Handler>[];
   /** Finds the journal that a request may read. @throws Refusal for a request that may read none: 401, 403, 429 */
   readonly findReadable: (head: Head, incoming: Incoming) => Readable;
@@ -58,9 +58,9 @@ export interface AppParts extends ServiceRouteParts, Pick<CountedParts, 'metrics
   readonly notices: Notices;
   /** Why an unknown parameter is refused with 400, for the error. If undefined, it is ignored. */
   readonly strict?: string | undefined;
-  /** With `--ack`. */
+  /** Set with `--ack`. */
   readonly acks?: Acknowledgements | undefined;
-  /** Only in a service for tests. */
+  /** Set only in a service for tests. */
   readonly tests?: TestParts | undefined;
   /** Shows each recorded event on a terminal. */
   readonly activity: CountedParts['activity'] & Pick<Activity, 'pathOf' | 'nameOf'>;
@@ -216,7 +216,7 @@ class Steps {
   /** Waits for a late reply, in the share of time of readings. It ends early if the client loses the right to read. */
   async #answerLater({ reply }: LaterHandled, request: Accepted): Promise<Reply> {
     const { head, found, incoming, readable, recorder } = request;
-    // What reads a journal takes its turns by itself.
+    // A reply that reads a journal takes its own turns.
     const isOther = readable === undefined ? found.route.methods.includes('GET') : found.route.page !== undefined;
     if (isOther) await this.#parts.turn();
     if (readable === undefined) return reply(incoming.ending, recorder && countingRecorder(recorder, this.#parts));

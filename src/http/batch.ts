@@ -1,6 +1,7 @@
 /**
  * The batch endpoint: many reports in one body, as NDJSON (one item per line) or as a JSON array. `event/item.ts` describes the
- * form of an item. A batch is recorded whole or not at all, unless the request prefers lenient handling. The functions are pure.
+ * form of an item. A batch is recorded completely or not at all, unless the request prefers lenient handling. The functions are
+ * pure.
  */
 
 import type { Limits } from '../config/limits.ts';
@@ -36,7 +37,7 @@ export function reportBatch(limits: Limits): Handler {
   const readBatch = batchReader(limits);
   const replies = new BatchReplies(limits.batchErrorsMax);
   return ({ body, head: { fields }, idempotencyKey, query }) => {
-    readQuery(query); // unused, but a malformed query is refused as in a report
+    readQuery(query); // unused, but a malformed query is refused like in a report
     const { events, numbers, problems } = readBatch(body, isJson(fields.contentType), idempotencyKey);
     const lenient = prefersLenient(fields.prefer);
     if (events.length === 0 || (problems.length > 0 && !lenient)) throw replies.wrongItems(problems, events.length);
@@ -80,7 +81,9 @@ class BatchReplies {
     return { kind: 'body', status: 200, body: JSON.stringify(counts) };
   }
 
-  /** 207 if items are wrong: a client that checks only the status must not mistake it for a batch recorded whole. */
+  /**
+   * 207 if items are wrong: a client that checks only the status must not conclude that the whole batch was recorded.
+   */
   lenient(counts: Counts, problems: readonly Problem[]): Reply {
     const headers = ['Preference-Applied', 'handling=lenient'];
     if (problems.length === 0) return { ...this.recorded(counts), headers };
@@ -173,7 +176,7 @@ export function loggedOf(error: ItemError | Refusal): string {
 }
 
 interface Problem extends ItemProblem {
-  /** Like `logged` of `ErrorReply`. */
+  /** See `logged` of `ErrorReply`. */
   readonly logged: string;
 }
 
@@ -220,7 +223,9 @@ function readKey(value: Json, charactersMax: number): string {
 const NO_QUERY: ReadonlyMap<string, string> = new Map();
 const NO_ASSET_KEY = 'asset_key is missing: send a string or an array of strings';
 const VISIBLE = /^[\x21-\x7e]+$/;
-/** The suffix in a journal line whose key was made from the key of a request; such a line is also an item. */
+/**
+ * The suffix of a key that was derived from the key of a request. A journal line with such a key is a valid item too.
+ */
 const ITEM_SUFFIX_CHARACTERS_MAX = '/1048576'.length;
 
 /**
@@ -238,9 +243,9 @@ export function prefersLenient(prefer: string | undefined): boolean {
 }
 
 /**
- * A preference or nothing, up to the next comma or the end; its parameters are skipped. It is sticky, so a malformed preference
- * ends the list: a search at each later character would take quadratic time. For the same reason white space matches in one way
- * only.
+ * A preference or nothing, up to the next comma or the end; its parameters are skipped. The expression is sticky, so a
+ * malformed preference ends the list: a search at each later character would take quadratic time. For the same reason white
+ * space matches in only one way.
  */
 const PREFERENCE = new RegExp(
   `[ \\t]*(?:(${TOKEN})(?:[ \\t]*=(?:[ \\t]*(?:"((?:[^"\\\\]|\\\\.)*)"|(${TOKEN})))?)?[ \\t]*(?:;(?:[^,"]|"(?:[^"\\\\]|\\\\.)*")*)?)?(?:,|$)`,

@@ -39,7 +39,7 @@ export function reportRecorder(parts: CountedParts, acks: Acknowledgements | und
   };
 }
 
-/** A function of its own: as a closure in `done` it would cost each report a scope, even without `--ack`. */
+/** A separate function: as a closure in `done` it would cost each report a scope, even without `--ack`. */
 function answerWith(reply: Reply, respond: (reply: Reply) => void): (reason?: string) => void {
   return (reason) => respond(reason === undefined ? reply : unavailable(reason));
 }

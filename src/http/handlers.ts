@@ -30,7 +30,8 @@ import { bodyReader, orMalformedJson, percentDecode, type Query, readQuery } fro
 
 /**
  * @param strict why a parameter that the endpoint does not have is refused, for the error; undefined if it is ignored
- * @returns the handler of an endpoint. It throws Refusal 400 for the first mistake: in the body, the query, then the parameters
+ * @returns the handler of an endpoint. It throws Refusal 400 for the first mistake: in the body, then the query, then the
+ * parameters
  */
 export function reportTo(
   endpoint: Endpoint,
@@ -66,7 +67,7 @@ export function reportTo(
 function unknownParameter(endpoint: Endpoint, unknown: readonly string[], strict: string): Refusal {
   const names = endpoint.parameters.map(({ name }) => name);
   const name = unknown.find((one) => didYouMean(one, names) !== '') ?? unknown[0] ?? '';
-  // The log would get the start of a name that is too long to be compared with the tokens.
+  // The name is too long to be compared with the tokens, so the log must not get its start.
   const logged = name.length > shownCharactersMax ? { logged: unknownMember(endpoint, WITHHELD) } : {};
   return new Refusal(400, `${unknownMember(endpoint, name)} (${strict})`, logged);
 }
@@ -77,7 +78,7 @@ function accept({ replayed }: RecordedResult): Reply {
 
 export interface Report {
   readonly event: Event;
-  /** Like `hidesKey` of `RecordHandled`. */
+  /** See `hidesKey` of `RecordHandled`. */
   readonly hidesKey: boolean;
 }
 
@@ -142,7 +143,7 @@ interface Slot {
   readonly standard: string | undefined;
   /** `standard` as JSON. */
   readonly fallback: string | undefined;
-  /** Of its JSON in a query. */
+  /** The greatest depth of its JSON in a query. */
   readonly depthMax: number;
 }
 
@@ -235,7 +236,7 @@ class KeyReader {
   }
 
   #inBody(value: Json): Fragment {
-    if (value.end - value.start <= this.#limits.keyBytesMax && PLAIN_KEY.test(value.text)) return value; // nearly all are
+    if (value.end - value.start <= this.#limits.keyBytesMax && PLAIN_KEY.test(value.text)) return value; // nearly all keys are
     const parts = value.kind === 'string' ? [stringOf(value)] : value.kind === 'array' ? stringsOf(value) : undefined;
     if (parts === undefined) throw wrongType('asset_key', value, 'a string or an array of strings');
     this.#check(parts, value.text, 'in the body');
@@ -280,13 +281,13 @@ function textOf(value: Json): string {
   return value.kind === 'string' ? stringOf(value) : value.text;
 }
 
-/** Whether two keys are equal. The other key is not recorded, so a malformed one is no error. */
+/** Whether two keys are equal. The other key is not recorded, so it is no error if that key is malformed. */
 function sameKey(parts: readonly string[], other: string): boolean {
   if (parts.length === 1 && parts[0] === other) return true;
   try {
     return JSON.stringify(parts) === JSON.stringify(JSON.parse(other));
   } catch {
-    return false; // not JSON, so not an array with the same parts
+    return false; // not JSON, so it is not an array with the same parts
   }
 }
 
@@ -302,7 +303,7 @@ const WHOLE = 'send whole characters';
 
 type KeyOrigin = 'in the path' | 'in the body' | 'in the query';
 
-/** Most bytes in UTF-8 for one UTF-16 code unit. */
+/** The most UTF-8 bytes of one UTF-16 code unit. */
 const UTF8_BYTES_MAX = 3;
 const CONTROL = /[\u0000-\u001f\u007f]/;
 /** The JSON of an array of valid parts without escapes. */

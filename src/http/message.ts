@@ -46,7 +46,7 @@ export interface Head {
   readonly expect: string | undefined;
   /** The token; undefined without one, or if the service uses no tokens. */
   readonly token: string | undefined;
-  /** Size of the body, 0 without one. Undefined for a chunked body, whose size is not known in advance. */
+  /** Size of the body; 0 if there is none. Undefined for a chunked body, whose size is not known in advance. */
   readonly bodyBytes: number | undefined;
 }
 
@@ -80,7 +80,9 @@ export interface StreamReply extends ReplyHead {
    * @param onWait called when the body waits for an event that might never come: `ending` can then abort to free the connection
    */
   readonly pieces: (ending: AbortSignal, onWait: () => void) => AsyncIterable<Buffer>;
-  /** Its connection does not count towards `--max-connections` while it is sent, since such replies have their own limit. */
+  /**
+   * Its connection does not count towards `--max-connections` while it is sent, since such replies have a separate limit.
+   */
   readonly isBesideCap?: boolean;
 }
 
@@ -92,7 +94,7 @@ export interface CutReply extends Pick<ReplyHead, 'status' | 'close'> {
   readonly sent: 'reset' | 'nothing' | 'half';
 }
 
-/** A refusal, or a failure of the service. Its body contains the id of the request (`bodyOf`). */
+/** A refused request, or a failure of the service. Its body contains the id of the request (`bodyOf`). */
 export interface ErrorReply extends ReplyHead {
   readonly kind: 'error';
   /** One line: what is wrong and what to do. */
@@ -105,7 +107,10 @@ export interface ErrorReply extends ReplyHead {
   readonly members?: Readonly<Record<string, unknown>>;
   /** The error for the log, if `error` quotes a query, metadata or JSON: `passed in the query is …; send true or false`. */
   readonly logged?: string;
-  /** @returns the cause for the log only. Called after the reply, whose time must not depend on it */
+  /**
+   * @returns the cause, which is only logged. Called after the reply was sent, since the time of the reply must not
+   * depend on it
+   */
   readonly cause?: () => string;
 }
 
@@ -131,7 +136,7 @@ interface ReplyHead {
 export interface HandlerRequest {
   /** The raw path after `endpoint/`: `warehouse/orders`. Undefined if nothing follows the slash. */
   readonly keyPath: string | undefined;
-  /** The whole body; empty without one. */
+  /** The whole body; empty if there is none. */
   readonly body: Buffer;
   /** The query as sent, without the question mark. */
   readonly query: string;
@@ -168,7 +173,7 @@ export interface LaterHandled {
 /** All events are recorded together, or none. */
 export interface RecordHandled {
   readonly kind: 'record';
-  /** At least one. */
+  /** At least one event. */
   readonly events: readonly Event[];
   /** @returns the reply after the events are recorded; a pure function that does not retain the events */
   readonly replyTo: (result: RecordedResult) => Reply;
@@ -210,7 +215,8 @@ export interface Acknowledgements {
   /** @returns why no report to a deployment should be recorded now, as a sentence for the client; undefined if it can be */
   refusal(deployment: string | undefined): string | undefined;
   /**
-   * Waits until the destination has the events from `first` to `last` and the events in `before`. All are durable here.
+   * Waits until the destination has the events from `first` to `last` and the events in `before`. All of them are
+   * durable in this service.
    * @param answer called once, possibly immediately: with a reason if the destination has not confirmed them in time
    */
   wait(
@@ -237,9 +243,12 @@ export interface ReceiveDecision {
   readonly kind: 'receive';
   readonly route: string;
   readonly bodyLimits: Pick<Limits, 'bodyBytesMax' | 'uploadBytesMax'>;
-  /** Whether the body is packed with gzip. */
+  /** Whether the body is compressed with gzip. */
   readonly isPacked: boolean;
-  /** Handles the whole body, unpacked, empty if there is none, and calls `respond` once, immediately or after the events are durable. */
+  /**
+   * Handles the whole body, decompressed, or empty if there is none, and calls `respond` once: immediately, or after the events are
+   * durable.
+   */
   receive(body: Buffer, respond: (reply: Reply) => void): void;
 }
 
@@ -329,7 +338,10 @@ function cut(text: string, show: (text: string) => string): string {
   return show(text);
 }
 
-/** JSON does not escape U+007F to U+009F, U+2028, U+2029 and direction marks, but a terminal or a log viewer interprets them. */
+/**
+ * JSON does not escape U+007F to U+009F, U+2028, U+2029 and direction marks, but a terminal or a log viewer would interpret
+ * them.
+ */
 function quoted(text: string): string {
   return printable(JSON.stringify(text));
 }

@@ -24,7 +24,7 @@ export interface OpenApiOptions {
   readonly acceptsKeys: boolean;
   /** Whether a report with an unknown parameter is refused. */
   readonly strict: boolean;
-  /** All routes of the service; reports have no description of their own. */
+  /** All routes of the service. Reports have no separate description. */
   readonly routes: readonly Route<unknown>[];
   readonly limits: Limits;
 }
@@ -268,7 +268,7 @@ function describedPaths(routes: readonly Route<unknown>[], hosted: boolean, limi
       schema,
     }));
     const media = Object.fromEntries(Object.entries(content).map(([type, schema]) => [type, { schema }]));
-    const ofOne = isBelow && paths[whole] !== undefined ? 'deployment_' : ''; // the service has the same path
+    const ofOne = isBelow && paths[whole] !== undefined ? 'deployment_' : ''; // the path of the service is the same
     const operation = (method: string) => ({
       operationId: `${method}_${ofOne}${whole.slice(1).replace(/\W/g, '_') || 'page'}`,
       summary,
@@ -296,7 +296,10 @@ function describedPaths(routes: readonly Route<unknown>[], hosted: boolean, limi
 /** The names of the two forms of a line. */
 const LINE_NAMES = ['AssetEvent', 'CheckEvent'];
 
-/** Each schema, and each form of a union, has a name unlike any parameter: generators of clients make types of them. */
+/**
+ * Each schema, and each form of a union, has a name unlike any parameter, since generators of clients turn them into
+ * types.
+ */
 function schemas(lineSchema: Schema, limits: Limits): Schema {
   const items = batchItems();
   const itemNames = endpoints.map(({ type }) => `${type}Item`);
@@ -360,7 +363,7 @@ function requestParameters(): Schema {
       name: 'asset_key',
       in: 'query',
       description: 'A key of one part as plain text, or all parts as a JSON array.',
-      // One pattern instead of a union: generators of clients make no type of a union in a query.
+      // One pattern instead of a union, since generators of clients create no type for a union in a query.
       schema: { ...TEXT, pattern: '^(?:\\[|[^[\\x00-\\x1f\\x7f][^\\x00-\\x1f\\x7f]*$)' },
       example: '["warehouse","orders"]',
     },
@@ -382,7 +385,10 @@ export function pathParameter(name: string, schema: Schema, example: unknown): S
 }
 
 const PACKED_HEADER = 'Content-Encoding';
-/** The description of the header of a packed body. Without an example: tools would send it with a body that is not packed. */
+/**
+ * The description of the header of a compressed body. It has no example, since tools would send it with a body that is not
+ * compressed.
+ */
 export const packedHeader = {
   name: PACKED_HEADER,
   in: 'header',
@@ -391,7 +397,7 @@ export const packedHeader = {
 };
 const KEY_HEADER = 'Idempotency-Key';
 const REPLAYED_HEADER = 'Idempotent-Replayed';
-/** Without an example: tools would send it with each report, and only one report with the same key is recorded. */
+/** Has no example, since tools would send it with each report, and only one report with the same key is recorded. */
 const keyHeader = {
   name: KEY_HEADER,
   in: 'header',

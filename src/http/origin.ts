@@ -9,17 +9,19 @@ export interface AccessOptions {
   readonly address: string;
   /** Further host names of this service, in lower case and without a port. */
   readonly allowedHosts: readonly string[];
-  /** Whether other host names, but not IP addresses, are refused even without `allowedHosts` on an address other than loopback. */
+  /**
+   * Whether other host names (but not IP addresses) are refused on an address other than loopback, even without `allowedHosts`.
+   */
   readonly onlyKnownHosts?: boolean;
 }
 
 /**
  * Refuses the requests that a page of another site could send: an Origin that is not this server, a Sec-Fetch-Site other than
- * same-origin and none, and a Host that is not this service (DNS rebinding). In a request that no page sent, Host is checked only
- * if the names of the service are known: on loopback, or with --allowed-host.
+ * same-origin and none, and a Host that is not this service (DNS rebinding). In a request that did not come from a page, Host is
+ * checked only if the names of the service are known, which is the case on loopback or with --allowed-host.
  *
- * The only accepted request of another site is a link to the page of the service (`opensPage`): the page holds no data, shows
- * none in a frame, and the other site cannot read it.
+ * The only accepted request from another site is a link to the page of the service (`opensPage`): the page contains no data,
+ * shows none in a frame, and the other site cannot read it.
  * @returns a check that throws Refusal 403
  */
 export function createAccess(options: AccessOptions): (head: Head, opensPage: boolean) => void {
@@ -43,8 +45,8 @@ export function createAccess(options: AccessOptions): (head: Head, opensPage: bo
     if (origin !== undefined && !isSameServer(origin, authority)) {
       throw refuse(origin, (value) => `Origin ${value} is not this service: web pages of other sites are refused`);
     }
-    // DNS rebinding: a page has the same origin if the owner of its host name lets the name resolve to this service. An IP
-    // address cannot be rebound.
+    // DNS rebinding: a foreign page has the same origin if the owner of its host name lets the name resolve to this
+    // service. An IP address cannot be rebound.
     const isOfPage = origin !== undefined || fetchSite === 'same-origin'; // a GET of the same origin has no Origin
     if (isOfPage && isUnknown && !isAddress(authority)) {
       throw refuse(authority, (host) => `Host ${host} is not this service; let its pages use it with --allowed-host`);

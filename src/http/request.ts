@@ -1,4 +1,4 @@
-/** Validates and parses the head, the query and the body of a request. Stricter than `node:http`. */
+/** Validates and parses the head, the query and the body of a request. It is stricter than `node:http`. */
 
 import { isUtf8 } from 'node:buffer';
 import type { Limits } from '../config/limits.ts';
@@ -100,7 +100,7 @@ function checkType(type: string | undefined, types: readonly string[]): void {
   }
 }
 
-/** Whether a body is packed with gzip, and with nothing else (RFC 9110 section 8.4). */
+/** Whether a body is compressed with gzip, and with nothing else (RFC 9110 section 8.4). */
 export function isGzip({ contentEncoding }: Pick<HeaderFields, 'contentEncoding'>): boolean {
   return contentEncoding !== undefined && /^gzip$/i.test(contentEncoding);
 }
@@ -132,7 +132,7 @@ export function tooManyPieces({ bodyPieceBytes }: Limits): Refusal {
   return new Refusal(413, problem, CLOSE);
 }
 
-/** @param what the body, packed or unpacked */
+/** @param what the body, compressed or decompressed */
 export function bodyTooLarge({ bodyBytesMax }: BodyLimits, what = 'the body'): Refusal {
   return new Refusal(413, `${what} is larger than ${bodyBytesMax} bytes; send less metadata or split the report`);
 }
@@ -174,7 +174,7 @@ export function orMalformedJson<Value>(what: string, read: () => Value): Value {
 
 /**
  * Parses a query as `application/x-www-form-urlencoded`: `+` is a space.
- * @param repeated whether a repeated name is refused; reports keep it, since the body or the path might override it
+ * @param repeated whether a repeated name is refused; reports accept it, since the body or the path might override it
  * @throws Refusal 400 for a malformed percent-encoding, or a repeated name that is refused
  */
 export function readQuery(query: string, repeated: 'kept' | 'refused' = 'kept'): Query {
@@ -220,7 +220,10 @@ export function percentDecode(text: string): string | undefined {
   }
 }
 
-/** Bytes of the request line besides method and target (spaces, version, line end) plus the empty line after the headers. */
+/**
+ * Bytes of the request line in addition to method and target (spaces, version, line end), plus the empty line after the
+ * headers.
+ */
 const REQUEST_LINE_EXTRA_BYTES = ' '.length + ' HTTP/1.1\r\n'.length + '\r\n'.length;
 
 /** RFC 9110 section 7.2 and RFC 3986 section 3.2.2: a name or an address, an optional port, never user information. */
@@ -272,7 +275,10 @@ function readToken({ raw }: HeaderFields, tokenHeaders: TokenHeaders): string | 
   return token ?? bearer;
 }
 
-/** @returns the token of `Bearer TOKEN` (RFC 6750 section 2.1); undefined for another scheme, such as a proxy uses */
+/**
+ * @returns the token of `Bearer TOKEN` (RFC 6750 section 2.1); undefined for another scheme, such as the scheme of a
+ * proxy
+ */
 function bearerIn(credentials: string): string | undefined {
   const [match, token = ''] = /^bearer(?: +(.*))?$/i.exec(credentials) ?? [];
   return match === undefined ? undefined : token;

@@ -25,7 +25,7 @@ export interface Route<Handler> {
   readonly bodyTypes: readonly string[];
   /** Whether its bodies can have `Content-Encoding: gzip`. */
   readonly acceptsGzip?: boolean;
-  /** The limits of its bodies, packed and unpacked, if they differ from the limits of reports. */
+  /** The limits of its bodies, compressed and decompressed, if they differ from the limits of reports. */
   readonly bodyLimits?: Pick<Limits, 'bodyBytesMax' | 'uploadBytesMax'>;
   /**
    * Called before the upload of a body larger than `largeBodyBytes`.
@@ -38,23 +38,27 @@ export interface Route<Handler> {
    */
   readonly page?: 'at the root' | 'below any name';
   readonly handler: Handler;
-  /** Called when the OpenAPI document is first requested. Missing for reports, which the document has from their table. */
+  /**
+   * Called when the OpenAPI document is first requested. Missing for reports, which the document derives from their table.
+   */
   readonly describe?: () => RouteDescription;
 }
 
-/** What the OpenAPI document says of a route, besides its row. */
+/** The description of a route in the OpenAPI document, in addition to its row. */
 export interface RouteDescription {
   readonly summary: string;
   readonly description?: string;
-  /** The parameters of its query, by their names. */
+  /** The parameters of its query, by name. */
   readonly query?: Readonly<Record<string, { readonly schema: Schema; readonly what?: string }>>;
-  /** Other parameters in the form of OpenAPI. Those of the path follow it, in this order. */
+  /**
+   * Other parameters in the form of OpenAPI. The parameters in the path follow the path of the route, in this order.
+   */
   readonly parameters?: readonly Schema[];
   /** The schema of the body of a PUT or POST, with an example. Its media types are `Route.bodyTypes`. */
   readonly body?: { readonly schema: Schema; readonly example?: unknown };
   /** The schemas of its reply by media type, the default first. */
   readonly content: Readonly<Record<string, Schema>>;
-  /** Its statuses besides the statuses of every route. */
+  /** Its statuses in addition to the statuses of every route. */
   readonly also?: readonly (409 | 410)[];
 }
 

@@ -48,8 +48,8 @@ export interface ServiceRouteParts {
 }
 
 /**
- * @returns all routes of a service: its own ones, which need no token and record nothing, and then the others. `checkAccess`
- *   applies to all
+ * @returns all routes of a service: first the service's own routes, which need no token and record nothing, then the others.
+ *   `checkAccess` applies to all
  */
 export function allRoutesOf(parts: ServiceRouteParts, others: readonly Route<Handler>[]): readonly Route<Handler>[] {
   const { readiness, contract, showMetrics } = parts;
@@ -76,7 +76,7 @@ export function allRoutesOf(parts: ServiceRouteParts, others: readonly Route<Han
     followedBy: 'nothing',
     bodyTypes: ['application/json'],
     handler: ({ body, query }) => {
-      // Unused, but checked as in a report: a request inside a body must not seem to be accepted.
+      // Unused, but checked like in a report: a request inside a body must not seem to be accepted.
       readBody(body);
       readQuery(query);
       return outcome();

@@ -1,6 +1,7 @@
 /**
- * Builds the page from `index.html`, `style.css` and `browser/`: one HTML document with its style and script inline. It is
- * part of the build, not of the program; only a program that runs from its source builds the page on the first request.
+ * Builds the page from `index.html`, `style.css` and `browser/`: one HTML document with its style and script inline. It
+ * belongs to the build, not to the program. Only a program that runs from its source builds the page itself, on the first
+ * request.
  */
 
 import { readFileSync } from 'node:fs';

@@ -41,7 +41,7 @@ export function pageRoutes(options: PageOptions): readonly Route<Handler>[] {
     bodyTypes: ['application/json'],
     page: where,
     handler: ({ body, query, head: { path, fields } }) => {
-      readBody(body); // unused, but checked as in each request
+      readBody(body); // unused, but checked like in each request
       readQuery(query);
       const isHtml = acceptsHtml(fields.accept);
       if (isHtml && !path.endsWith('/')) return { kind: 'answer', reply: redirectToSlash(path, query) };
@@ -81,7 +81,7 @@ function linksOf({ version, pathPrefix, tokenHeader }: PageOptions, isBelowName:
   };
 }
 
-/** The location is relative, like all addresses of the page, since a proxy might have changed the host. */
+/** The location is relative, like all addresses on the page, since a proxy might have changed the host. */
 function redirectToSlash(path: string, query: string): BodyReply {
   const location = `./${path.slice(path.lastIndexOf('/') + 1)}/${query === '' ? '' : `?${query}`}`;
   return { kind: 'body', status: 301, body: '{}', headers: ['Location', location, ...VARY] };
@@ -123,7 +123,7 @@ async function loadPage(): Promise<string> {
     const { brotliDecompressSync } = process.getBuiltinModule('node:zlib'); // loaded only if needed, since loading costs time
     return brotliDecompressSync(Buffer.from(ASSETLOG_PAGE, 'base64')).toString();
   } else {
-    const { buildPage } = await import('./build.ts'); // from the source
+    const { buildPage } = await import('./build.ts'); // when the program runs from its source
     return buildPage();
   }
 }

@@ -19,7 +19,10 @@ export interface Exchange {
   received: boolean;
   /** The reply is the last on the connection. */
   final: boolean;
-  /** The connection reached `limits.unansweredMax` or `limits.unpaidPiecesMax` with it: further bytes are discarded unparsed. */
+  /**
+   * The connection reached `limits.unansweredMax` or `limits.unpaidPiecesMax` with this request, so further bytes are discarded
+   * unparsed.
+   */
   overrun: boolean;
   /** For a GET or HEAD after unanswered requests: decides the reply when it can be sent. */
   deferred: ReceiveDecision | undefined;
@@ -58,7 +61,7 @@ export class Connection {
   closing = false;
   /** Bytes received of the current upload. */
   uploadBytes = 0;
-  /** Pieces of its bodies that their bytes have not paid for: see `limits.unpaidPiecesMax`. */
+  /** Pieces of its bodies that are not paid for by their bytes: see `limits.unpaidPiecesMax`. */
   unpaidPieces = 0;
   /** The result of `progressBytesOf` in the last look. */
   progressBytes = 0;
@@ -68,9 +71,12 @@ export class Connection {
   movedMs = this.idleSinceMs;
   /** Whether it waited for the disk or for events in the last look, so that `idleSinceMs` might be long ago. */
   isWaiting = false;
-  /** Resolves when its packed bodies, and the requests after them, are handled. */
+  /** Resolves when its compressed bodies, and the requests after them, are handled. */
   unpacking: Promise<void> | undefined;
-  /** Called when the kernel has accepted all written bytes. One closure per connection instead of one per reply. */
+  /**
+   * Called when the kernel has accepted all written bytes. There is one closure for each connection instead of one for
+   * each reply.
+   */
   readonly onSent: () => void;
   /** Called when an upload whose reply is already sent has ended. */
   uploadEnded: () => void = ignore;
@@ -105,9 +111,10 @@ export interface ConnectionsOptions {
  * the longest waiting reply ends, or the new connection is closed. Connections whose replies end count separately, up to the same
  * number.
  *
- * Looks find what is beyond its deadline: every `limits.deadlineCheckMs` while bytes are transferred or a request is being received,
- * and for `limits.headersMs` after that, since a part of a request might have arrived. Then nothing can end before the idle timeout
- * of a connection, so the next look is at its end. Whatever is sent or received begins the looks again.
+ * Regular looks find connections that are beyond a deadline. They happen every `limits.deadlineCheckMs` while bytes are transferred
+ * or a request is being received, and for `limits.headersMs` after that, since a part of a request might have arrived. After that
+ * time no deadline comes before the idle timeout of a connection, so the next look is at that timeout. Any transferred byte restarts
+ * the regular looks.
  */
 export class Connections {
   readonly #options: ConnectionsOptions;
@@ -128,7 +135,7 @@ export class Connections {
     this.#canLog = atMostEvery(options.limits.notAcceptedNoticeMs);
   }
 
-  /** Called when bytes are transferred, often. */
+  /** Called often, whenever bytes are transferred. */
   readonly #moves = (): void => {
     if (!this.#isLooking) this.#lookIn(this.#options.limits.deadlineCheckMs);
   };
@@ -184,7 +191,7 @@ export class Connections {
     return this.#bySocket.get(socket);
   }
 
-  /** Adds a new connection, or closes it if there is no room at the cap. */
+  /** Adds a new connection, or closes it if there is no space at the cap. */
   add(socket: Socket): void {
     this.#moves();
     if (!this.#makeRoom(socket)) return;
@@ -288,7 +295,7 @@ export class Connections {
     return nextMs;
   }
 
-  /** At the cap, makes room for a new connection; if that is not possible, closes the new one and returns false. */
+  /** At the cap, frees a place for a new connection; if that is not possible, closes the new one and returns false. */
   #makeRoom(socket: Socket): boolean {
     const { maxConnections: cap, limits } = this.#options;
     if (this.size - this.#isBesideCap < cap) return true;
@@ -330,8 +337,8 @@ export class Connections {
   }
 
   /**
-   * Only at each idle check: a client repeats its request immediately, which ends another wait at the cap. With more clients than
-   * `maxConnections`, ending waits immediately would use all processor time.
+   * Done only at each idle check: a client repeats its request immediately, which ends another wait at the cap. With more clients
+   * than `maxConnections`, ending waits immediately would use all processor time.
    */
   #endWaits(): void {
     for (const { req } of this.#leaving.values()) req.endReply();

@@ -1,6 +1,6 @@
 /**
  * The requests of each connection and their replies, from the parsed head to the last byte of the reply. Replies are sent in the
- * order of the requests (RFC 9112 section 9.3.2), one at a time. The unanswered requests of a connection are bounded.
+ * order of the requests (RFC 9112 section 9.3.2), one at a time. The number of unanswered requests of a connection is limited.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -138,7 +138,7 @@ export class Exchanges {
     else this.#refuseLast(connection, refusalOf(error, false, this.#options.limits).reply, randomUUID());
   }
 
-  /** Bounds the unanswered requests of a connection, since a client can send requests without reading replies. */
+  /** Limits the unanswered requests of a connection, since a client can send requests without reading replies. */
   #enqueue(connection: Connection, req: UnbufferedRequest, res: RawResponse): Exchange {
     const { notices, limits } = this.#options;
     const received = !hasBody(req);
@@ -153,12 +153,12 @@ export class Exchanges {
     connection.last = exchange;
     connection.unanswered += 1;
     connection.undecided += 1;
-    if (received && final) ignoreFurther(connection); // now: Node parses further bytes before the reply is sent
+    if (received && final) ignoreFurther(connection); // done now: Node parses further bytes before the reply is sent
     if (connection.unanswered >= limits.pipelinedMax) pause(connection);
     return exchange;
   }
 
-  /** Sets the reply of a request; it is sent after the replies to earlier requests on the connection. */
+  /** Sets the reply of a request. It is sent after the replies to earlier requests on the connection. */
   #answer(exchange: Exchange, reply: Reply): void {
     const { connection, received } = exchange;
     if (!received) this.#uploads.release(connection);
@@ -270,7 +270,7 @@ export class Exchanges {
       if (end.kind === 'connection closed') return;
       if (end.kind === 'failed') return this.#failStream(exchange, end);
       this.connections.endStream(connection);
-      this.#endIfLast(exchange); // the end might be long after the head
+      this.#endIfLast(exchange); // the end of the stream might come long after its head
     }
     socket.write('', connection.onSent);
   }
@@ -347,7 +347,7 @@ export class Exchanges {
       token_name: req.tokenName,
       traceparent: traceparentIn(req.fields.raw),
       ms: Math.round((performance.now() - startedMs) * 1000) / 1000,
-      // Only problems of the service: the error of a refused request can quote its query or its body.
+      // Only problems of the service are logged, since the error of a refused request can quote its query or its body.
       problem: reply.kind === 'error' && reply.status === 503 ? reply.error : undefined,
     });
   }

@@ -1,8 +1,9 @@
 /**
- * Subclasses of `node:http` for the listener: a request that passes on its body without a stream, and a response that the
- * listener writes to the socket itself. Node's streams would cost half of the time of a small request.
+ * Subclasses of `node:http` for the listener: a request that passes its body on without a stream, and a response that the listener
+ * writes to the socket itself. Node's streams would cost half of the time of a small request.
  *
- * They depend on internals of Node, which are the same in 20, 22, 24 and 26. The tests in brackets fail if one changes:
+ * They depend on internals of Node that are the same in versions 20, 22, 24 and 26. If one of them changes, the tests in brackets
+ * fail:
  * - The server creates each request as `new IncomingMessage(socket)` and each response as `new ServerResponse(req, options)`,
  *   with the classes in its options, and uses an object that the constructor returns (a client that pipelines without a pause:
  *   `faults/flood`).
@@ -95,7 +96,7 @@ export function createRawServer(limits: Limits): RawServer {
   const server: RawServer = createServer({
     IncomingMessage: RequestOn as unknown as typeof UnbufferedRequest,
     ServerResponse: ResponseTo as unknown as typeof RawResponse,
-    // Node's own reply to a missing Host has no JSON body, so `request.ts` checks it.
+    // Node's own reply to a missing Host has no JSON body, so `request.ts` checks the header.
     requireHostHeader: false,
     insecureHTTPParser: false, // even if NODE_OPTIONS enable it
     maxHeaderSize: limits.headBytesMax,
@@ -105,15 +106,16 @@ export function createRawServer(limits: Limits): RawServer {
     connectionsCheckingInterval: limits.deadlineCheckMs,
   });
   server.maxHeadersCount = 0; // otherwise Node 20 silently drops headers beyond its limit
-  // A client can half-close the connection after its request and still wait for the reply. Not in the types of node:http.
+  // A client can half-close the connection after its request and still wait for the reply. The types of node:http lack
+  // this property.
   (server as RawServer & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
   return server;
 }
 
 /**
- * Takes over the check of `headersTimeout` and `requestTimeout`, which Node would make at an interval although no client is connected.
- * @param server that listens
- * @returns the check; undefined if this Node has another one, which then continues by itself
+ * Takes over the check of `headersTimeout` and `requestTimeout`, which Node would make at an interval even if no client is connected.
+ * @param server a server that listens
+ * @returns the check; undefined if this version of Node has a different one, which it then continues to make itself
  */
 export function takeTimeouts(server: RawServer): (() => void) | undefined {
   const symbols = Object.getOwnPropertySymbols(server) as (symbol & keyof RawServer)[];
@@ -125,7 +127,10 @@ export function takeTimeouts(server: RawServer): (() => void) | undefined {
   return check;
 }
 
-/** Calls a function whenever Node has read from a socket or written to it: it then moves the idle timeout of the socket. */
+/**
+ * Calls a function whenever Node has read from a socket or written to it, since Node then restarts the idle timeout of the
+ * socket.
+ */
 export function onTransfer(socket: Socket, transferred: () => void): void {
   const inner = socket as Socket & { _unrefTimer(): void };
   const { _unrefTimer: moveTimeout } = inner;

@@ -1,4 +1,4 @@
-/** Replies whose bodies are produced while they are sent: piece by piece, no faster than the client reads. */
+/** Replies whose bodies are produced while they are sent, piece by piece and no faster than the client reads. */
 
 import type { Socket } from 'node:net';
 

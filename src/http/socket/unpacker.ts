@@ -1,4 +1,4 @@
-/** Unpacks bodies with `Content-Encoding: gzip`: one member of RFC 1952, whole, and nothing after it. */
+/** Decompresses bodies with `Content-Encoding: gzip`. A body must be exactly one complete member of RFC 1952. */
 
 import { crc32, createInflateRaw } from 'node:zlib';
 import type { Limits } from '../../config/limits.ts';
@@ -16,9 +16,10 @@ export class Unpacker {
   }
 
   /**
-   * Unpacks a body, in turn.
-   * @param allocate called once at most, with the size of the unpacked body
-   * @throws Refusal 400 for a body that is not gzip or is damaged, 413 for one that is too large, or the error of `allocate`
+   * Decompresses a body when it is its turn.
+   * @param allocate called at most once, with the size of the decompressed body
+   * @throws Refusal 400 for a body that is not gzip or is damaged, 413 for a body that is too large, or the error of
+   * `allocate`
    */
   async unpack(
     packed: Buffer,
@@ -45,7 +46,7 @@ async function unpack(
   const end = packed.length - TRAILER_BYTES;
   if (start > end) throw damaged('it is cut');
   const { bodyBytesMax } = limits;
-  // The trailer says how many bytes there are, so that they are allocated once. It can say anything.
+  // The trailer contains the number of bytes, so they are allocated at once. The number can be wrong.
   const bytes = packed.readUInt32LE(end + 4);
   const body = bytes > bodyBytesMax ? undefined : allocate(bytes);
   const inflate = createInflateRaw({ chunkSize: Math.min(CHUNK_BYTES_MAX, Math.max(CHUNK_BYTES_MIN, bytes)) });
@@ -90,7 +91,7 @@ function damaged(problem: string): Refusal {
 const NOT_ALL = 'its length differs from the one at its end, as after further bytes or members';
 const DEFLATE = 8;
 const HEADER_BYTES = 10;
-/** CRC-32 and length of what is packed. */
+/** CRC-32 and length of the decompressed bytes. */
 const TRAILER_BYTES = 8;
 const [HEADER_CRC, EXTRA, NAME, COMMENT, RESERVED] = [0x02, 0x04, 0x08, 0x10, 0xe0];
 const CHUNK_BYTES_MIN = 1024;

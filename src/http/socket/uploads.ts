@@ -23,7 +23,7 @@ export class Uploads {
   readonly #options: UploadsOptions;
   /** Sum of `uploadBytes` of all connections. */
   #uploadBytes = 0;
-  /** Counts bytes that become garbage, like each chunk and the result of parsing it. */
+  /** Counts bytes that become garbage, such as each chunk and the result of parsing it. */
   readonly #countGarbage: (bytes: number) => void;
   /** Free buffers in which bodies of more than one chunk are assembled. */
   readonly #spareBuffers: Buffer[] = [];
@@ -37,7 +37,7 @@ export class Uploads {
 
   /**
    * Receives the body of a request and passes it to `decision`. Replies 413 if the body is larger than its route allows or arrives
-   * in too many small pieces, or 503 without memory for the body.
+   * in too many small pieces, or 503 if there is no memory for the body.
    */
   receive(exchange: Exchange, decision: ReceiveDecision): void {
     const { limits, answer } = this.#options;
@@ -73,7 +73,7 @@ export class Uploads {
     };
   }
 
-  /** @param buffer has the body in its first bytes */
+  /** @param buffer the body is in its first bytes */
   #end(exchange: Exchange, decision: ReceiveDecision, buffer: Buffer): void {
     const { limits, answer } = this.#options;
     const { connection } = exchange;
@@ -89,8 +89,8 @@ export class Uploads {
   }
 
   /**
-   * Discards the rest of a refused upload, at most `limits.discardBytesMax` (4 MiB) and not too many pieces, so that the client can
-   * read its reply.
+   * Discards the rest of a refused upload, at most `limits.discardBytesMax` (4 MiB) and at most a limited number of pieces, so that
+   * the client can read its reply.
    */
   discard(exchange: Exchange): void {
     const { req, connection } = exchange;
@@ -106,7 +106,10 @@ export class Uploads {
     };
   }
 
-  /** Unpacks a body, and handles its request after those before it on its connection. Both its forms count as bodies until then. */
+  /**
+   * Decompresses a body, and handles its request after the earlier requests on its connection. Until then both forms of the body
+   * are counted.
+   */
   receiveInTurn(exchange: Exchange, decision: ReceiveDecision, body: Buffer): void {
     const { answer } = this.#options;
     const { connection } = exchange;
@@ -118,7 +121,7 @@ export class Uploads {
       this.#uploadBytes += bytes;
       heldBytes += bytes;
       this.#countGarbage(bytes);
-      const isAlone = this.#uploadBytes === heldBytes; // its two forms alone can exceed the limit of a small service
+      const isAlone = this.#uploadBytes === heldBytes; // the two forms of a single body can exceed the limit of a small service
       return isAlone || this.#uploadBytes <= uploadBytesMax || this.#freeMemory(connection, uploadBytesMax);
     };
     const handle = async () => {
@@ -151,7 +154,7 @@ export class Uploads {
     }
   }
 
-  /** Counts a piece of a body. @returns whether the connection is beyond its limit of small pieces */
+  /** Counts a piece of a body. @returns whether the connection exceeds its limit of small pieces */
   #owesTooMuch(connection: Connection, piece: Buffer): boolean {
     const { bodyPieceBytes, unpaidPiecesMax } = this.#options.limits;
     connection.unpaidPieces = Math.max(0, connection.unpaidPieces + 1 - piece.length / bodyPieceBytes);
@@ -176,7 +179,7 @@ export class Uploads {
 
   /**
    * Appends a chunk to a body. The first chunk is kept without a copy. Further chunks are copied into one buffer, so that a body
-   * of a million chunks needs no more memory than a body of one.
+   * of a million chunks uses no more memory than a body of one.
    * @returns undefined if the memory for the body could not be allocated
    */
   #appended(body: Buffer, bytes: number, chunk: Buffer, bytesMax: number): Buffer | undefined {
@@ -195,8 +198,9 @@ export class Uploads {
   }
 
   /**
-   * Allocates a buffer. Its pages need no memory until they are written.
-   * @returns undefined if the allocation failed: this runs in a callback of the parser, where nothing would catch an error
+   * Allocates a buffer. Its pages use no memory until they are written.
+   * @returns undefined if the allocation failed, since no caller would catch an error: this runs in a callback of the
+   * parser
    */
   #allocated(bytes: number): Buffer | undefined {
     try {

@@ -18,7 +18,7 @@ export interface Address {
 
 /** The members of an address that filter the list. */
 export const filterNames = ['text', 'key_prefix', 'type', 'partition', 'source', 'failed'] as const;
-/** The members of an address besides its view. */
+/** The members of an address except its view. */
 const names = [...filterNames, 'open'] as const;
 
 /** @returns the address in a hash; an unknown view becomes `events` */
@@ -40,7 +40,7 @@ export function hashOf(address: Address): string {
   return `#${address.view}${query === '' ? '' : `?${query}`}`;
 }
 
-/** @returns the address with another view or other filters, and nothing open */
+/** @returns the address with another view or other filters, and no open item */
 export function addressOf(view: ViewName, filters: Partial<Address> = {}): Address {
   return { view, text: '', key_prefix: '', type: '', partition: '', source: '', failed: '', open: '', ...filters };
 }

@@ -1,4 +1,6 @@
-/** The open asset: its state, and what its newest events say over time. Nothing is read before it is opened. */
+/**
+ * The open asset: its state, and how its newest events developed over time. Nothing is read before the asset is opened.
+ */
 
 import { historyLimits, pageLimits } from '../../../config/limits.ts';
 import { keyText, readKey, startsWith } from '../../../event/asset-key.ts';
@@ -16,7 +18,7 @@ import { counted, type DetailParts, renderAge, renderKey, renderTime, table } fr
 /** The details of an open asset, which keep their elements while events arrive. */
 export class AssetPane {
   readonly #service: Service;
-  /** Of the attempt of the view. */
+  /** The signal of the view's attempt. */
   #signal = AbortSignal.abort();
   #open: OpenAsset | undefined;
 
@@ -24,7 +26,7 @@ export class AssetPane {
     this.#service = service;
   }
 
-  /** @returns the same details while the asset stays open */
+  /** @returns the same details as long as the asset is open */
   show(asset: Asset): DetailParts {
     const id = JSON.stringify(asset.asset_key);
     if (this.#open?.id !== id) {
@@ -60,16 +62,16 @@ class OpenAsset {
   readonly #days = new Plot(openEvent);
   readonly #numbers = element('div');
   readonly #more = element('select', { name: 'more-numbers', 'aria-label': 'Show another number' });
-  /** By the kind and the name of what they show. */
+  /** By the kind and the name of their subject. */
   readonly #plots = new Map<string, Plot>();
-  /** The checks whose results are all shown. */
+  /** The checks for which all results are shown. */
   readonly #whole = new Set<string>();
-  /** The numbers that were asked for. */
+  /** The numbers that the user requested. */
   readonly #asked = new Set<string>();
   #asset: Asset;
   #json = '';
   #history = new History();
-  /** `READING`, `READ` when the newest events were read, or why they cannot be read. */
+  /** `READING`; `READ` after the newest events were read; or why they cannot be read. */
   #reading = READING;
   #stop = new AbortController();
   #frame = 0;
@@ -144,7 +146,7 @@ class OpenAsset {
     }
   }
 
-  /** Reads the newest events up to a seq, backwards in ranges of the journal that grow, so that something is shown soon. */
+  /** Reads the newest events up to a seq, backwards in growing ranges of the journal, so that something is shown soon. */
   async #readOlder(history: History, newestSeq: number, signal: AbortSignal): Promise<void> {
     let until = newestSeq;
     for (let range = FIRST_RANGE; !history.isFull && until > 0; range *= 16) {
@@ -169,7 +171,7 @@ class OpenAsset {
     }
   }
 
-  /** Adds what arrives, until the stream ends or the journal begins again. */
+  /** Adds new events, until the stream ends or the journal is reset. */
   async #follow(history: History, afterSeq: number, signal: AbortSignal): Promise<void> {
     const path = this.#path({ after_seq: String(afterSeq) });
     const { body } = await this.#service.ask(path, { Accept: 'text/event-stream' }, signal);
@@ -190,7 +192,7 @@ class OpenAsset {
     return `events?${new URLSearchParams({ key: this.id, ...more })}`;
   }
 
-  /** Shows the age of what is watched, if the asset is. Never rejects. */
+  /** Shows the age of the watched events, if the asset is watched. Never rejects. */
   async #watch(signal: AbortSignal): Promise<void> {
     for (let isWatched = true; isWatched && !signal.aborted; await sleep(pageLimits.pollMs, signal)) {
       const metrics = await this.#service.text('metrics', signal).catch(() => '');
@@ -247,7 +249,7 @@ class OpenAsset {
       const holds = one === undefined ? 'no results' : holdsText(one, hasAll);
       const caption: Content[] = [element('b', {}, shownText(name)), ' '];
       if (isState && state) caption.push(checkState(state));
-      // With partitions, or after many other events, only one of both knows it.
+      // With partitions, or after many other events, only one of them knows it.
       if (!isState || state?.since === undefined) caption.push(` ${holds}`);
       const results =
         one === undefined ? [] : this.#whole.has(name) ? one.results : one.results.slice(-historyLimits.results);
@@ -299,19 +301,19 @@ class OpenAsset {
   }
 }
 
-/** The way back in the history of the browser leads to the asset again. */
+/** The back button of the browser returns to the asset. */
 function openEvent(seq: number): void {
   location.hash = hashOf(addressOf('events', { open: String(seq) }));
 }
 
-/** Puts elements in order into their parent, without moving those that are in order already. */
+/** Puts elements in order into their parent, without moving elements that are already in order. */
 function place(parent: Element, wanted: readonly Element[]): void {
   for (const [index, one] of wanted.entries())
     if (parent.children[index] !== one) parent.insertBefore(one, parent.children[index] ?? null);
   for (const other of [...parent.children].slice(wanted.length)) other.remove();
 }
 
-/** Sets the options of a select if they differ. The chosen one stays; without it the first one is chosen. */
+/** Sets the options of a select if they differ. The chosen option is kept; if it is gone, the first one is chosen. */
 function fill(select: HTMLSelectElement, values: readonly string[], textOf: (value: string) => string): void {
   if (values.join('\0') === [...select.options].map(({ value }) => value).join('\0')) return;
   const { value } = select;
@@ -321,6 +323,6 @@ function fill(select: HTMLSelectElement, values: readonly string[], textOf: (val
 
 const [READING, READ] = ['reading', 'read'];
 const ALL = '';
-/** Seqs of the first range that is read. */
+/** Number of seqs in the first range that is read. */
 const FIRST_RANGE = 16_000;
 const WATCHED = /^assetlog_watched_asset_age_seconds\{key="((?:[^"\\]|\\.)*)"\} (\S+)$/gm;

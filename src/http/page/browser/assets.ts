@@ -21,10 +21,10 @@ interface Check extends Latest {
   readonly check_name: string;
   readonly passed: boolean;
   readonly severity: string;
-  /** Whether the latest result without a partition is a failure, or the latest one of any partition. */
+  /** Whether the latest result without a partition, or the latest result of any partition, is a failure. */
   readonly failing: boolean;
   readonly failing_severity?: string;
-  /** Since when it is so, and for how many results in a row; absent if that is unknown. */
+  /** Since when the check has this state, and for how many consecutive results; absent if unknown. */
   readonly since?: string;
   readonly in_a_row?: number;
   readonly failed_partitions?: readonly { readonly partition: string }[];
@@ -123,7 +123,7 @@ export function checkState(check: Check): HTMLElement {
   return element('span', {}, shown, ' ', renderTime(time), partitionsOf(check), ', ', eventLink(check), ...inARow, all);
 }
 
-/** @returns the partitions that fail, the first ones by name */
+/** @returns the failing partitions, sorted by name and limited in number */
 function partitionsOf({ failed_partitions = [], failed_partitions_beyond = 0 }: Check): string {
   const shown = failed_partitions.slice(0, PARTITIONS_SHOWN).map(({ partition }) => partition);
   const more = failed_partitions.length - shown.length + failed_partitions_beyond;

@@ -87,7 +87,7 @@ function renderLong(text: string, kind: TokenKind = 'mark', shown: HTMLElement =
 function renderFolded(tokens: Iterable<JsonToken>, shown: HTMLElement, budget: { tokens: number }): HTMLElement {
   const rest = tokens[Symbol.iterator]();
   let next: JsonToken | undefined = rest.next().value;
-  let isWhole = true; // no part of the next token is shown
+  let isWhole = true; // the next token is not shown
   const showBlock = (most: { tokens: number }) => {
     const block = element('div');
     let lines: number = pageLimits.foldedLines;
@@ -115,7 +115,7 @@ function renderFolded(tokens: Iterable<JsonToken>, shown: HTMLElement, budget: {
   return shown;
 }
 
-/** @returns the end of the part of a text that fits into a block; never inside a character */
+/** @returns the end of the part of a text that fits into a block; never within a character */
 function endOf(text: string, lines: number, characters: number): number {
   let end = Math.min(text.length, characters);
   for (let at = text.indexOf('\n'); at !== -1 && at < end; at = text.indexOf('\n', at + 1)) {
@@ -127,7 +127,8 @@ function endOf(text: string, lines: number, characters: number): number {
 
 /**
  * @param shown the text in the form to show
- * @returns a link if the text is the address of a web page, with no other scheme and no user name, which could look like a host
+ * @returns a link if the text is the address of a web page, unless it has another scheme, or a user name, which could look like
+ * a host
  */
 function renderText(text: string, shown: string): HTMLElement {
   const attributes = { class: 'string' };
@@ -137,7 +138,7 @@ function renderText(text: string, shown: string): HTMLElement {
   return element('a', link, visible(shown));
 }
 
-/** The text is only rendered when it is opened, since a line can have a megabyte. */
+/** The text is rendered only when it is opened, since a line can have a megabyte. */
 function rawOf(line: string): Content[] {
   const text = element('pre', { tabindex: '0', 'aria-label': 'Line of the journal' });
   const raw = element('details', {}, element('summary', {}, 'Line of the journal'), copyButton(line, text), text);

@@ -15,7 +15,7 @@ export interface Shown {
   readonly severity?: string;
   readonly description?: string;
   readonly by?: string;
-  /** Of an event of another journal, as in a line. */
+  /** Set for an event of another journal, as in a line. */
   readonly origin?: LineName;
   readonly from?: LineName;
   readonly tags?: { readonly data_version?: string };
@@ -38,7 +38,7 @@ export class EventLine {
   }
 }
 
-/** Lines in the order of their seqs, bounded by `linesMax` and `charactersMax`. */
+/** Lines in the order of their seqs, limited by `linesMax` and `charactersMax`. */
 class BoundedLines {
   lines: EventLine[] = [];
   /** No line from this seq on is missing. Undefined while the oldest line is the first line of the stream. */
@@ -93,7 +93,7 @@ export class EventStore {
     return this.#shown.lines;
   }
 
-  /** Whether there is no room for older lines to show. */
+  /** Whether there is no space for older lines to show. */
   get isFull(): boolean {
     return this.#shown.isFull;
   }
@@ -138,7 +138,7 @@ export class EventStore {
   }
 
   /**
-   * Adds lines that are older than all known ones; during a search these are matches.
+   * Adds lines that are older than all known lines; during a search they are matches.
    * @param lowestSeq no line from this seq on is missing
    * @returns the number of lines
    */
@@ -166,6 +166,6 @@ export class EventStore {
 
   #matches({ line }: EventLine): boolean {
     if (this.#search === undefined) return true;
-    return this.#search.test(line.slice(line.indexOf('"type":'), line.lastIndexOf(',"crc":'))); // what was reported
+    return this.#search.test(line.slice(line.indexOf('"type":'), line.lastIndexOf(',"crc":'))); // the part that was reported
   }
 }

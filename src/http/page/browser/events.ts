@@ -47,11 +47,11 @@ export class EventsView implements View {
   readonly #detail = memoizeLast(eventDetail, (event) => event.line);
   #query = '';
   #text = '';
-  /** The seq of the first event of the journal; undefined if it is not known. */
+  /** The seq of the first event of the journal; undefined if unknown. */
   #firstSeq: number | undefined;
-  /** Number of seqs to read with one request: more if few events match the filter. */
+  /** Number of seqs to read with one request. It is larger if few events match the filter. */
   #olderSeqs = pageLimits.readLimit;
-  /** Aborts the current read of older events; undefined without one. */
+  /** Aborts the current read of older events; undefined if there is none. */
   #reading: AbortController | undefined;
   /** Whether the user has stopped the search. */
   #isStopped = false;
@@ -160,7 +160,7 @@ export class EventsView implements View {
     const { lines, matching, isFull, hasAll, lowestSeq } = this.#store;
     const isSearch = this.#text !== '';
     const found = isSearch ? `${isFull ? 'the newest ' : ''}${counted(matching.length)} found` : '';
-    const isCounted = !isSearch || hasAll; // otherwise the service knows the events that the other filters choose
+    const isCounted = !isSearch || hasAll; // otherwise the service knows how many events match the other filters
     if (!isCounted && this.#query !== '') return this.#isComplete ? found : `${found} from seq ${lowestSeq} on`;
     const before = isSearch ? `${found} in ` : '';
     const lastSeq = lines.at(-1)?.seq ?? 0;
@@ -207,7 +207,10 @@ export class EventsView implements View {
     return `events?${query}`;
   }
 
-  /** @returns the seq after which the stream resumes; undefined if it starts again, also because the journal was reset */
+  /**
+   * @returns the seq after which the stream resumes; undefined if it starts from the beginning, for example because the
+   * journal was reset
+   */
   async #lastKnown(signal: AbortSignal): Promise<number | undefined> {
     const last = this.#store.lines.at(-1);
     if (last === undefined) return undefined;
@@ -282,7 +285,7 @@ export class EventsView implements View {
     }
   }
 
-  /** Reads the next older range of seqs, during a search only what the service finds in it. @returns the number of events to show */
+  /** Reads the next older range of seqs; during a search, only the matches in it. @returns the number of events to show */
   async #readRange(signal: AbortSignal): Promise<number> {
     const { readLimit } = pageLimits;
     const { lowestSeq } = this.#store;
@@ -368,7 +371,10 @@ export class EventsView implements View {
   }
 }
 
-/** @returns the first members of the metadata: `rows 12`; undefined without any, or in a line over `previewedCharactersMax` */
+/**
+ * @returns the first members of the metadata: `rows 12`; undefined if there is none, or if the line is longer than
+ * `previewedCharactersMax`
+ */
 function preview(line: string): string | undefined {
   if (line.length > pageLimits.previewedCharactersMax) return undefined;
   const metadata = jsonMembers(line).find(({ name }) => name === 'metadata')?.value ?? '{}';

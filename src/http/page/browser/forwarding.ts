@@ -10,8 +10,8 @@ import { badge, counted } from './view.ts';
 type Figures = Map<string, number>;
 
 /**
- * Keeps a line up to date until the signal aborts. The metrics of a service without destinations are read once. Without an answer
- * no destination is shown, since the page shows that it is not connected. Never rejects.
+ * Keeps a line up to date until the signal aborts. The metrics of a service without destinations are read once. If the service
+ * does not answer, no destination is shown, since the page already shows that it is not connected. Never rejects.
  */
 export async function watchForwarding(service: Service, signal: AbortSignal, line: HTMLElement): Promise<void> {
   for (let isForwarding = true; isForwarding && !signal.aborted; await sleep(pageLimits.pollMs, signal)) {

@@ -12,7 +12,10 @@ export interface Rows<Item> {
 }
 
 const EXTRA_ROWS = 6;
-/** Columns of numbers, which are shown whole: the style sheet makes them as wide as `--seq` and so on, where they have numbers. */
+/**
+ * Columns of numbers, which are never truncated. The style sheet makes them as wide as `--seq` and so on, where they contain
+ * numbers.
+ */
 const WHOLE = ['seq', 'what', 'partition'];
 
 /** The list of the page. Keys move the active row, which is in `aria-activedescendant`. */
@@ -72,7 +75,7 @@ export class List {
     for (const one of this.#shown) this.#updateMarks(one);
   }
 
-  /** Whether the last rows are visible, or nearly so. */
+  /** Whether the last rows are visible, or nearly visible. */
   get isAtBottom(): boolean {
     const { scrollTop, clientHeight } = this.#list;
     return Math.ceil((scrollTop + clientHeight) / this.#rowPx) + EXTRA_ROWS >= this.#source.count;

@@ -63,7 +63,7 @@ const all = {
 let address = readAddress(location.hash);
 let isDiscovered = false; // whether `service.discover` has succeeded
 let newRows = 0;
-let missing = ''; // why the service does not answer now
+let missing = ''; // why the service currently does not answer
 
 function view(): View {
   return all[address.view];
@@ -115,7 +115,7 @@ function connect(): void {
     await attempt(signal, () => {
       live();
       if (isLive) return;
-      isLive = true; // only now: a service counts requests with a wrong token, so there should be one
+      isLive = true; // set only now: a service counts requests with a wrong token, so there should be only one
       watchForwarding(service, signal, byId('forwarding'));
       watchTests(service, signal, byId('tests'));
       void sourceNames(service, signal).then((names) => signal.aborted || showSources(names));

@@ -15,7 +15,7 @@ import {
 } from '../../../history/words.ts';
 import { type Content, element } from './dom.ts';
 
-/** What a plot is drawn from. */
+/** The description of a drawn plot. */
 interface Drawing {
   /** The sentence for a screen reader. */
   readonly sentence: string;
@@ -25,19 +25,19 @@ interface Drawing {
   readonly marks: readonly Mark[];
 }
 
-/** A place of a plot that the pointer and the arrow keys lead to. */
+/** A point of a plot that the pointer and the arrow keys can reach. */
 interface Mark {
   /** In percent of the width. */
   readonly x: number;
   readonly yPx: number;
   readonly text: string;
-  /** Stays the same when it is drawn again. */
+  /** Does not change when the plot is drawn again. */
   readonly id: number | string;
-  /** Of the event that a click leads to; undefined without one. */
+  /** The seq of the event that a click opens; undefined if there is none. */
   readonly seq: number | undefined;
 }
 
-/** A figure that stays the same element, with the focus and the pointer on it, when it is drawn again. */
+/** A figure that remains the same element when it is drawn again, so that focus and pointer remain on it. */
 export class Plot {
   readonly element: HTMLElement;
   readonly #caption = element('figcaption');
@@ -110,7 +110,7 @@ export class Plot {
   #nearest({ clientX, clientY }: MouseEvent): number {
     const { left, top, width } = this.#svg.getBoundingClientRect();
     const far = ({ x, yPx }: Mark) => {
-      const row = Math.abs(yPx - (clientY - top)) > ROW_PX ? 1e6 : 0; // of a strip with several rows
+      const row = Math.abs(yPx - (clientY - top)) > ROW_PX ? 1e6 : 0; // for a strip with several rows
       return row + Math.abs((x / 100) * width - (clientX - left));
     };
     const least = this.#marks.reduce((best, mark) => Math.min(best, far(mark)), Number.POSITIVE_INFINITY);
@@ -118,11 +118,11 @@ export class Plot {
   }
 }
 
-/** @returns a line with a point for each value, a gap where it is no number, and a scale */
+/** @returns a line with a point for each value, a gap for a value that is not a number, and a scale */
 export function drawNumber(series: NumberSeries): Drawing {
   const { points } = series;
   const values = points.flatMap(({ value = [] }) => value);
-  const scale = scaleOf(values.length === 0 ? [0] : values); // without one, if all are beyond doubles
+  const scale = scaleOf(values.length === 0 ? [0] : values); // there is no value if all are too large for a double
   const times = points.map(({ event }) => event.atMs);
   const [from = 0, to = 0] = [times[0], times.at(-1)];
   const yOf = (value: number) => BOTTOM_PX - placeOn(scale, value) * (BOTTOM_PX - TOP_PX);
@@ -164,7 +164,7 @@ export function drawNumber(series: NumberSeries): Drawing {
   };
 }
 
-/** @returns a strip of results, the newest at its end: a dot passed, a triangle is a warning, a bar failed */
+/** @returns a strip of results, the newest at its end: a dot is a pass, a triangle a warning, a bar a failure */
 export function drawCheck(check: CheckSeries, shown: readonly PastEvent[], hasAll: boolean): Drawing {
   const columns = historyLimits.results;
   const rows = Math.ceil(shown.length / columns);
@@ -189,7 +189,7 @@ export function drawCheck(check: CheckSeries, shown: readonly PastEvent[], hasAl
   return { sentence: checkSentence(check, shown, hasAll), heightPx: rows * ROW_PX, shapes, marks };
 }
 
-/** @returns a bar for each day, a frame for a day without any, and nothing for a day that was not read */
+/** @returns a bar for each day, a frame for a day without events, and nothing for a day that was not read */
 export function drawDays(days: readonly Day[]): Drawing {
   const most = Math.max(1, ...days.map(({ count }) => count));
   const width = 100 / days.length;
@@ -212,7 +212,7 @@ export function drawDays(days: readonly Day[]): Drawing {
 
 const HEIGHT_PX = 120;
 const [TOP_PX, BOTTOM_PX] = [16, 98];
-/** In percent of the width: the room for the texts of the scale. */
+/** The space for the texts of the scale, in percent of the width. */
 const LEFT = 14;
 const ROW_PX = 22;
 const DAYS_PX = 72;
@@ -223,7 +223,7 @@ const SHAPES: Readonly<Record<CheckOutcome, string>> = {
   failed: 'M-2.2 -9h4.4v18h-4.4z',
 };
 
-/** @returns the texts at the two ends of the time */
+/** @returns the texts at both ends of the time axis */
 function ends(from: string, to: string, heightPx = HEIGHT_PX): SVGElement[] {
   const y = `${heightPx - 4}`;
   return [label({ x: '0', y }, from), label({ x: '100%', y, 'text-anchor': 'end' }, to)];

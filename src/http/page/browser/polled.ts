@@ -25,7 +25,7 @@ export interface PolledOptions<Item> {
   readonly open: Rows<unknown>['open'];
 }
 
-/** Details that read more of the service while they are open. */
+/** Details that continue to read from the service while they are open. */
 export interface LivePane<Item> {
   show(item: Item): DetailParts;
   /** Called with the signal of each attempt of the view. */

@@ -3,7 +3,7 @@
 /** The service refused a request. */
 export class RefusedError extends Error {
   readonly status: number;
-  /** The requested wait before a retry, in milliseconds; undefined without one. */
+  /** The requested wait before a retry, in milliseconds; undefined if there is none. */
   readonly retryAfterMs: number | undefined;
 
   constructor(status: number, error: string, retryAfterMs: number | undefined) {
@@ -52,7 +52,7 @@ export class Service {
     if (this.deployment === name) this.#token = token;
   }
 
-  /** @returns the problem of the name or the token; undefined without one */
+  /** @returns the problem of the name or the token; undefined if there is none */
   signIn(deployment: string, token: string): string | undefined {
     if (!/^[A-Za-z0-9][\w-]*$/.test(deployment)) return 'The name of a deployment has only letters, digits, - and _.';
     if (!/^[\x21-\x7e]+$/.test(token)) return 'A token has only ASCII characters, and no spaces.';
@@ -73,7 +73,10 @@ export class Service {
     return checked(await fetch(this.#base() + path, { headers: { ...headers, ...token }, signal, cache: 'no-store' }));
   }
 
-  /** @returns a document of a local service: its `metrics`; empty in hosted mode @throws RefusedError, or TypeError without an answer */
+  /**
+   * @returns a document of a local service: its `metrics`; empty in hosted mode @throws RefusedError, or TypeError if the service does
+   * not answer
+   */
   async text(path: string, signal: AbortSignal, method = 'GET'): Promise<string> {
     return this.isHosted ? '' : (await checked(await fetch(`./${path}`, { method, signal, cache: 'no-store' }))).text();
   }
@@ -106,7 +109,7 @@ async function checked(reply: Response): Promise<Response> {
   );
 }
 
-/** @returns undefined if the text is not JSON of the service, such as the reply of a proxy */
+/** @returns undefined if the text is not JSON of the service, for example in the reply of a proxy */
 function errorIn(text: string): string | undefined {
   try {
     const { error } = JSON.parse(text);

@@ -1,4 +1,4 @@
-/** The view of the journals that forward to a hub, longest silent first. */
+/** The view of the journals that forward to a hub, sorted by how long they have been silent. */
 
 import { addressOf, hashOf } from './address.ts';
 import { element } from './dom.ts';

@@ -26,13 +26,13 @@ export interface View {
   clear(): void;
   /** @returns the text below the list: `12 found in 1,000 events`. */
   summary(): string;
-  /** Whether a search is reading older items; undefined without a search or at its end. */
+  /** Whether a search is still reading older items; undefined if there is no search, or it has reached the end. */
   readonly searching: boolean | undefined;
   /** Stops a search, or continues it. */
   toggleSearch(): void;
   /** @returns the details of an item, undefined if it does not exist, `loading` if that is not known yet */
   detail(id: string): DetailParts | undefined | 'loading';
-  /** Ends what the details read, when they are closed. */
+  /** Ends the reads of the details when they are closed. */
   close?(): void;
 }
 
