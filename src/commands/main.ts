@@ -34,7 +34,7 @@ export async function main(args: readonly string[], env: Environment): Promise<E
   return failure !== undefined && code === exitCodes.done ? exitCodes.diskFailed : code;
 }
 
-/** Like `main`, with any output. */
+/** Like `main`, for any output. */
 export async function runCommand(args: readonly string[], env: Environment, output: Output): Promise<ExitCode> {
   const [first = ''] = args;
   const isNamed = first !== '' && !first.startsWith('-');

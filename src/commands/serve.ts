@@ -59,7 +59,7 @@ export const serve = defineCommand(
       'Accepts reports over HTTP and appends each to the journal as one JSON line. A reply of 200 means that the line\n' +
       'is written and synced. Prints one line on standard output when it is ready; logs go to standard error.',
     notes: serveNotes,
-    // Empty by default, so that a service for tests does not write into the folder of another service.
+    // Empty by default, so that a service for tests does not use the folder of another service.
     options: { ...options, data: { ...options.data, initial: '', standard: options.data.initial } },
   },
   async (given, output, _operands, env) => {
@@ -129,7 +129,7 @@ async function runService(config: Config, output: Output, env: Environment): Pro
   }
 }
 
-/** What the service does at a signal now. */
+/** How the service currently reacts to a signal. */
 interface SignalActions {
   stop: () => void;
   reload: () => void;
@@ -153,7 +153,7 @@ function listenToSignals(config: Config, actions: SignalActions, notices: Notice
   else if (hasFiles) process.on('SIGHUP', () => actions.reload());
   else if ([0, 1, 2].some((fd) => isatty(fd))) process.on('SIGHUP', onSignal);
   else {
-    process.on('SIGHUP', () => {}); // Node has undone the ignored SIGHUP of nohup
+    process.on('SIGHUP', () => {}); // Node has undone the effect of nohup, which ignores SIGHUP
     process.once('SIGHUP', () => notices.info(IGNORED));
   }
   if (config.exitWithStdin) {
@@ -184,14 +184,14 @@ function partsFor(memoryBytes: number, notices: Notices): ServiceParts {
   return { limits: chosen, collectGarbage: saveMemory(), onForwarded: collectForwarded(chosen) };
 }
 
-/** Hints for a user at a terminal. Without a terminal `serve` prints only the line with its address. */
+/** Hints for a user at a terminal. If there is no terminal, `serve` prints only the line with its address. */
 function firstSteps(config: Config, { url, deployment }: Service): string {
   const { data, tokenHeader } = config;
   const isShown = isReadingOn(config, new URL(url).hostname.replace(/[[\]]/g, ''));
   const hosted = deployment !== undefined;
   const under = hosted ? `/${deployment}` : '';
   const token = hosted ? `-H ${shellWord(`${tokenHeader}: TOKEN`)} ` : '';
-  const curl = platform.isWindows ? 'curl.exe' : 'curl'; // PowerShell has another command of that name
+  const curl = platform.isWindows ? 'curl.exe' : 'curl'; // in PowerShell, `curl` is another command
   return [
     `  events go to  ${printable(resolve(journalFolder(data, deployment)))}`,
     ...(isShown ? [`  the page is   ${url}${under}/`] : []),

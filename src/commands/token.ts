@@ -72,7 +72,7 @@ export const token = defineCommand(
   },
 );
 
-/** @param before the rights of the flags before this one @throws Error if a word is not a right */
+/** @param before the rights of the earlier flags @throws Error if a word is not a right */
 function readRights(text: string, before: readonly Right[] = []): readonly Right[] {
   const words = text.split(',');
   const may = rights.filter((right) => words.includes(right));

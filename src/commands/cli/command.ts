@@ -43,7 +43,10 @@ export class NotDoneError extends Error {
   }
 }
 
-/** Like `refuse`, for an error of an option, or of a file that an option names. @returns 2, or 5 if it can pass by itself */
+/**
+ * Like `refuse`, for an error of an option, or of a file that an option names. @returns 2, or 5 if the problem can disappear
+ * without a change
+ */
 export function refuseError(output: Pick<Output, 'complain'>, error: Error): ExitCode {
   refuse(output, ...error.message.split('\n'));
   return exitCodeOf(error);
@@ -53,13 +56,13 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The entry of a command in the help and the completion; `Values` are the values of its options by name. */
 export interface Description<Values> {
-  /** One line for the list of all commands, without a period. */
+  /** One line for the list of all commands, without a period at the end. */
   readonly summary: string;
   /** Lines of the help between the usage and the options. */
   readonly about: string;
   readonly operands?: Operands;
   readonly options: Options<Values>;
-  /** Options that an earlier version had, with what to use now. */
+  /** Options that an earlier version had, each with its replacement. */
   readonly goneOptions?: Readonly<Record<string, string>>;
   /** Lines of the help below the options: examples, limits, exit codes; an inner array has lines that several commands share. */
   readonly notes: readonly (string | readonly string[])[];
@@ -70,12 +73,12 @@ export interface CommandEnd {
   readonly exitCode: ExitCode;
 }
 
-/** The arguments ask for the help of the command. */
+/** The arguments request the help of the command. */
 interface HelpWanted {
   readonly kind: 'help';
 }
 
-/** A command with any options. */
+/** A command with any set of options. */
 export interface Command extends Description<Readonly<Record<string, unknown>>> {
   /** @returns the exit code of the process, or the problems of the arguments */
   run(args: readonly string[], env: Environment, output: Output): Promise<CommandEnd | HelpWanted | Invalid>;

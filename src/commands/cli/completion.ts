@@ -65,7 +65,7 @@ function bashValues(name: string, { options }: Command): string[] {
 function bashAction(values: ReturnType<typeof valuesOf>): string {
   if (values === 'files') return '_assetlog_paths -f ';
   if (values === 'folders') return '_assetlog_paths -d ';
-  return values.length === 0 ? '' : `_assetlog_words ${values.join(' ')} `; // a value without choices is no operand either
+  return values.length === 0 ? '' : `_assetlog_words ${values.join(' ')} `; // a value without choices is not an operand either
 }
 
 /** The cases of the other words of a command. */

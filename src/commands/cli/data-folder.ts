@@ -1,4 +1,7 @@
-/** Finds the journals in the folder of a command: one, or in hosted mode one for each deployment in a subfolder. */
+/**
+ * Finds the journals in the folder of a command: a single journal, or in hosted mode one for each deployment in a
+ * subfolder.
+ */
 
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
@@ -17,20 +20,20 @@ export interface DeploymentFolder {
   readonly disk: Disk;
 }
 
-/** A folder with a journal of its own counts as that journal, whatever its subfolders hold. */
+/** A folder that has a journal itself counts as that journal, whatever its subfolders contain. */
 export type FolderWithJournal =
   | { readonly kind: 'journal'; readonly disk: Disk }
-  /** At least one deployment, in the order of their names. */
+  /** At least one deployment, sorted by name. */
   | { readonly kind: 'hosted'; readonly folder: string; readonly deployments: readonly DeploymentFolder[] };
 
-/** A folder without a journal, or no folder. */
+/** A folder without a journal, or a missing folder. */
 interface NoJournal {
   readonly kind: 'none';
   /** Absolute path of the folder. */
   readonly folder: string;
-  /** With what to do: `there is no journal in /data; give its folder with --data`. */
+  /** The problem and what to do: `there is no journal in /data; give its folder with --data`. */
   readonly problem: string;
-  /** Whether a service can create a journal here: not if the path is a file, or leads through a file. */
+  /** Whether a service can create a journal here. False if the path is a file, or leads through a file. */
   readonly canHoldJournal: boolean;
 }
 
@@ -147,7 +150,7 @@ async function holdsJournal(disk: Disk, names: readonly string[]): Promise<boole
   return ((await readLastStop(disk, names))?.end?.chain.seq ?? 1) > 1;
 }
 
-/** @returns the journals in the subfolders, in the order of their names. @throws the error of a system call on the folder itself */
+/** @returns the journals in the subfolders, sorted by name. @throws the error of a system call on the folder itself */
 export async function deploymentsIn({ folder, list }: Pick<Disk, 'folder' | 'list'>): Promise<DeploymentFolder[]> {
   const found: DeploymentFolder[] = [];
   for (const name of (await list()).filter((name) => deploymentName.test(name) && !SIDE_FOLDER.test(name)).sort()) {
@@ -163,5 +166,5 @@ export async function deploymentsIn({ folder, list }: Pick<Disk, 'folder' | 'lis
 }
 
 const NAMED_MAX = 5;
-/** Made by a repair: the damaged files, under the names of journal files. */
+/** Created by a repair: it contains the damaged files, under the names of journal files. */
 const SIDE_FOLDER = /^damaged-\d{8}T\d{6}Z(-\d+)?$/;

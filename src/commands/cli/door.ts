@@ -1,4 +1,6 @@
-/** Lets the service that has a journal do what only its writer may do; without a service the command does it. */
+/**
+ * Lets the service that writes a journal do what only its writer may do. Without a service the command does it itself.
+ */
 
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
@@ -11,8 +13,8 @@ import { NotDoneError } from './command.ts';
 import { withLock } from './data-folder.ts';
 
 /**
- * @param alone does the same without a service; called with the lock
- * @returns what was done
+ * @param alone does the same without a service; called while the command holds the lock
+ * @returns the result
  * @throws NotDoneError, InUseError, the error of a system call or of `alone`
  */
 export async function throughService<What extends keyof DoorAnswers, Alone = DoorAnswers[What]>(
@@ -24,13 +26,13 @@ export async function throughService<What extends keyof DoorAnswers, Alone = Doo
   if (told.kind !== 'nobody') return doneOf(told, disk);
   return withLock(disk, alone).catch(async (error: Error) => {
     if (!(error instanceof InUseError)) throw error;
-    const again = await askService(disk, request); // a service has begun in between
+    const again = await askService(disk, request); // a service has started in between
     if (again.kind === 'nobody') throw error;
     return doneOf(again, disk);
   });
 }
 
-/** @returns what the service that has a folder says of its destinations at this moment */
+/** @returns the current state of its destinations, as reported by the service that uses a folder */
 export async function askServed(disk: Disk): Promise<Served> {
   const told = await tell(disk, { do: 'forward status' } satisfies DoorRequest, limits).catch(() => undefined);
   if (told?.kind === 'nobody') return undefined;

@@ -28,8 +28,9 @@ export async function endWith(code: ExitCode, waitMs: number, complain: (problem
 /** Ends the process at once, by the default action of a signal: after SIGTERM a shell reports 143. */
 export function endBySignal(signal: NodeJS.Signals): never {
   process.removeAllListeners(signal);
-  process.kill(process.pid, platform.isWindows ? 'SIGKILL' : signal); // Windows has no other that ends a process for sure
-  // Only the first process (PID 1) of a container gets here: the kernel ignores the signals that it sends itself.
+  process.kill(process.pid, platform.isWindows ? 'SIGKILL' : signal); // no other signal on Windows ends a process for certain
+  // Only the first process (PID 1) of a container gets here, since the kernel ignores the signals that it sends to
+  // itself.
   if (!hasBusyThread()) process.exit(exitCodes.unexpected);
   process.abort();
 }

@@ -3,7 +3,7 @@
 import { flagOf, hasVariable, variableOf } from '../../config/options.ts';
 import type { Command } from './command.ts';
 
-/** By heading, then by the name of the command. */
+/** Commands by heading and then by name. */
 export type CommandGroups = Readonly<Record<string, Readonly<Record<string, Command>>>>;
 
 /** @returns the help of one command, without its last newline */

@@ -20,7 +20,7 @@ export const serviceOptions = {
       throw new Error(`is not a URL such as ${LOCAL} or https://assets.example/prod`);
     },
   }),
-  /** Empty for none. */
+  /** Empty if there is none. */
   tokenFile: {
     ...options.deployments,
     help: 'file that contains the token and nothing else',
@@ -50,7 +50,7 @@ export const serviceOptions = {
 
 export type ServiceOptions = ValuesOf<typeof serviceOptions>;
 
-/** For a command that reads a folder, or a service if `--url` is given. */
+/** For a command that reads a folder, or reads a service if `--url` is given. */
 export const readingOptions = {
   ...serviceOptions,
   // Its variable applies only if no folder is given: see `chooseJournal`.
@@ -70,7 +70,7 @@ export const readingOptions = {
   },
 };
 
-/** What each request of a command has, and the way that it takes. */
+/** The common parts of each request of a command, and its route through a proxy. */
 export interface Caller {
   readonly headers: Readonly<Record<string, string>>;
   readonly token: TokenHeader | undefined;
@@ -79,7 +79,7 @@ export interface Caller {
 
 /**
  * @returns the headers of each request, its token, and the proxy that the environment names for the URL
- * @throws Error if the file holds no valid token, or a variable no proxy; the message contains neither
+ * @throws Error if the file contains no valid token, or a variable no valid proxy; the message contains neither
  */
 export async function callerOf(
   { url, tokenFile, tokenHeader }: Pick<ServiceOptions, 'url' | 'tokenFile' | 'tokenHeader'>,

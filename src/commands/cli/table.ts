@@ -14,9 +14,9 @@ export interface Column {
 }
 
 /**
- * A table that is printed in pages, before the last row is known. A column becomes wider when a later page needs it, and the rows
- * from there on are aligned with each other. Rows that can be read twice are passed to `widen` first, so that all are aligned. On a
- * terminal that is too narrow each value has its own line.
+ * A table that is printed in pages, before the last row is known. If a later page needs a wider column, the column becomes wider,
+ * and the rows from there on are aligned with each other. Rows that can be read twice are first passed to `widen`, so that all rows
+ * are aligned. On a terminal that is too narrow each value is printed on a separate line.
  */
 export class Table {
   readonly #columns: readonly Column[];
@@ -27,7 +27,7 @@ export class Table {
   #widths: readonly number[] = [];
   #isFirst = true;
 
-  /** @param width of the terminal in columns; `PIPE_COLUMNS` for a pipe */
+  /** @param width the width of the terminal in columns; `PIPE_COLUMNS` for a pipe */
   constructor(columns: readonly Column[], width: number = PIPE_COLUMNS) {
     this.#columns = columns;
     this.#width = width;
@@ -48,7 +48,10 @@ export class Table {
     return (isFirst ? [titles, ...cells] : cells).map((row) => `${this.#line(row)}\n`).join('');
   }
 
-  /** Makes the columns as wide as rows need that are printed later, so that these and the rows before them are aligned. */
+  /**
+   * Makes the columns as wide as rows require that are printed later, so that these rows and the rows before them are
+   * aligned.
+   */
   widen(rows: readonly (readonly string[])[]): void {
     this.#grow(this.#cellsOf(rows), true);
   }
@@ -81,7 +84,10 @@ export class Table {
     return cells.join(GAP).trimEnd();
   }
 
-  /** Widens the columns that need it. After the first page in steps, so that a followed table does not move at each row. */
+  /**
+   * Widens the columns that require it. After the first page this happens in steps, so that a followed table does not move
+   * at each row.
+   */
   #grow(rows: readonly (readonly string[])[], isFirst: boolean): void {
     const step = isFirst ? 1 : GROWTH_COLUMNS;
     this.#wanted = this.#wanted.map((wanted, at) => {
@@ -139,7 +145,7 @@ export const PIPE_COLUMNS = 120;
 const GAP = '  ';
 /** Minimum width of a column that can be cut, in terminal columns. */
 const NARROWEST = 6;
-/** On a terminal with fewer columns each value has its own line. */
+/** On a terminal with fewer columns each value is printed on a separate line. */
 const SIDE_BY_SIDE_MIN = 80;
 /** Maximum lines of one value on a narrow terminal. */
 const STACKED_LINES_MAX = 3;

@@ -32,7 +32,10 @@ interface ForwardAction {
   readonly output: Output;
 }
 
-/** By name. The last three throw InUseError while a service runs, but `skip` only for events without a letter. */
+/**
+ * The actions by name. The last three throw InUseError while a service runs, except `skip` for events that have a
+ * letter.
+ */
 export const actions = {
   dead: showDead,
   retry: (action: ForwardAction) => withCursor(action, retryDeadLetters),
@@ -54,7 +57,7 @@ const columns: readonly Column[] = [
   { title: 'reason' },
 ];
 
-/** Refuses what a hook with `on` does not have. */
+/** Refuses an action that needs a cursor, which a hook with `on` does not have. */
 async function withCursor(action: ForwardAction, run: (action: ForwardAction) => Promise<ExitCode>): Promise<ExitCode> {
   const problem = await cursorProblem(action.disk, action.name, limits);
   return problem === undefined ? run(action) : refuse(action.output, problem);
@@ -80,7 +83,8 @@ async function showDead({ disk, name, values: { seq, json }, output }: ForwardAc
     return exitCodes.done;
   }
   const table = new Table(columns, width);
-  // Twice, so that the first row is as wide as the last one, and a large file takes no memory.
+  // The rows are read twice, so that the first row is as wide as the last one although a large file is never held in
+  // memory.
   for await (const rows of openRows(disk, name, states, isRequested)) table.widen(rows);
   for await (const rows of openRows(disk, name, states, isRequested)) if (!(await write(table.print(rows)))) break;
   return exitCodes.done;
@@ -97,7 +101,7 @@ async function* openRows(
   for (const state of states.all) {
     if (isOpen(state)) open.set(state.at, [...(open.get(state.at) ?? []), state]);
   }
-  /** The event by its seq, from its last letter with a line: a later letter might have none. */
+  /** The events by seq. An event is from its last letter that has a line, since a later letter might have none. */
   const events = new Map<number, readonly [type: string, key: string]>();
   let at = -1;
   for await (const letter of readDeadLetters(disk, name, limits)) {
@@ -140,7 +144,7 @@ async function retryDeadLetters({ disk, name, values: { seq }, output }: Forward
 
 const NO_SERVICE = 'nothing was sent, since only a service has the token: no service has the folder; start it';
 
-/** Gives up dead letters, through the service if there is one; without a service also the next event. */
+/** Gives up dead letters, through the service if one runs; without a service it can also give up the next event. */
 async function giveUp(action: ForwardAction): Promise<ExitCode> {
   const { disk, name, values, output } = action;
   const { seq } = values;
@@ -153,7 +157,7 @@ async function giveUp(action: ForwardAction): Promise<ExitCode> {
   });
 }
 
-/** Runs a change with the lock, which a service holds while it forwards the journal. */
+/** Makes a change while holding the lock, which a service holds while it forwards the journal. */
 async function changeLocked<Given>(
   { disk, output }: ForwardAction,
   option: string,

@@ -35,7 +35,8 @@ export async function tryDestinations(values: TryValues, name: string | undefine
     return refuse(output, 'there is no destination; give --forward-to URL, or --forward FILE, as to the service');
   const wanted = all.filter(([destination]) => (name ?? destination.name) === destination.name);
   if (wanted.length === 0) return refuse(output, `there is no destination ${name}; leave the name out to try all`);
-  // Ends several requests. The limit of a single request ends earlier, and its error names the missing reply.
+  // Limits the time of several requests. The limit of a single request ends earlier, and its error names the missing
+  // reply.
   const signal = AbortSignal.timeout(2 * limits.attemptMs);
   const probeLimits = { ...limits, forwardRequestMs: limits.attemptMs };
   const tried = await Promise.all(

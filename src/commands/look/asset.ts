@@ -1,4 +1,4 @@
-/** `assetlog asset`: shows one asset over time, as the page does: its checks, materializations by day and numbers. */
+/** `assetlog asset`: shows one asset over time, like the page: its checks, materializations by day and numbers. */
 
 import type { AssetJson } from '../../assets/asset-json.ts';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
@@ -197,7 +197,7 @@ const CHECKS: readonly Column[] = [
   { title: 'since', whole: 23 },
 ];
 
-/** @returns the checks of the asset; with a partition only those with a result of it */
+/** @returns the checks of the asset; with a partition only checks that have a result for it */
 function checkRows(
   found: AssetJson,
   all: readonly CheckSeries[],
@@ -226,7 +226,7 @@ const NUMBERS: readonly Column[] = [
   { title: 'highest' },
 ];
 
-/** The extent is that of the values that the page draws. */
+/** The extent covers the values that the page draws. */
 function numberRow({ name, points, last, lowest, highest }: NumberSeries): string[] {
   const shown = points.slice(-BLOCKS);
   const values = shown.flatMap(({ value = [] }) => value);
@@ -235,7 +235,7 @@ function numberRow({ name, points, last, lowest, highest }: NumberSeries): strin
   return [name, blocks.join(''), last, lowest, highest];
 }
 
-/** @returns a block for each day, `·` for a day without any, and a space for one that was not read */
+/** @returns a block for each day, `·` for a day without events, and a space for a day that was not read */
 function daysText(days: readonly Day[]): string {
   const most = Math.max(1, ...days.map(({ count }) => count));
   return days.map(({ count, isKnown }) => (count > 0 ? blockAt(count / most) : isKnown ? '·' : ' ')).join('');
@@ -246,7 +246,7 @@ function blockAt(place: number): string {
   return '▁▂▃▄▅▆▇█'.charAt(Math.round(place * 7));
 }
 
-/** Blocks in a line. */
+/** The number of blocks in a line. */
 const BLOCKS = 40;
-/** Names of further numbers. */
+/** The most names of further numbers. */
 const NAMES_MAX = 20;

@@ -26,11 +26,11 @@ import { journalOption, keyOption, keyStartOption, lastOptions, lookNotes, probl
 import type { JournalSource, JournalSources } from './source.ts';
 
 const FORGET = 'forget';
-/** The options that leave assets out. */
+/** The options that exclude assets. */
 const FILTERS = ['key', 'keyPrefix', 'keyBeginsWith', 'failing', 'stale'] as const;
 const FORGET_FILTERS: readonly string[] = ['keyPrefix', 'stale'];
 
-/** An asset, with its deployment in the data folder of several. */
+/** An asset, with its deployment if the data folder has several. */
 interface Row extends AssetJson {
   readonly deployment?: string;
 }
@@ -181,7 +181,7 @@ async function* onlyKey(
   }
 }
 
-/** @returns whether no asset has the requested key, in any state */
+/** @returns whether no asset has the requested key, in whatever state */
 async function isKeyUnknown(sources: readonly JournalSource[], values: AssetsOptions): Promise<boolean> {
   if ((values.key ?? values.keyPrefix ?? values.keyBeginsWith) === undefined) return false;
   return !(await hasAsset(assetsIn(sources, { ...values, failing: undefined, stale: undefined })));
@@ -252,7 +252,7 @@ function whenAndHowOften(kind: LatestJson | undefined): string {
   return kind === undefined ? '' : `${minuteOf(kind.time)} ×${kind.count}`;
 }
 
-/** @returns the number of checks, or of the failing ones, in capitals: `2 passed`, `1 FAILED of 3`; empty without checks */
+/** @returns the number of checks, or of the failing ones in capitals: `2 passed`, `1 FAILED of 3`; empty without checks */
 function outcomeOf(asset: AssetJson): string {
   const count = asset.checks.length;
   const failed = failingIn(asset).length;

@@ -17,10 +17,11 @@ export interface EventTimeRange extends TimeRange {
 export class TooManyToSort extends Error {}
 
 /**
- * Reads all pages before it yields the first event in order, since the last event of a journal might have happened first.
- * @param pages in the order of recording, which is kept for events of the same time
+ * Reads all pages before it yields the first event in order, since the last event of a journal might be the first one
+ * that happened.
+ * @param pages in the order of recording, which is kept for events with the same time
  * @returns arrays of at most 1,000 events. They are copies: an original line keeps its chunk of the file in memory.
- * @throws TooManyToSort if the events in the range, or the last ones of them, do not fit into `bytesMax`
+ * @throws TooManyToSort if the events in the range, or the last of them, do not fit into `bytesMax`
  */
 export async function* sortedByEventTime(
   pages: AsyncIterable<readonly Line[]>,
@@ -47,15 +48,15 @@ function lineOf({ deployment, seq, text }: SortEntry): Line {
 }
 
 interface SortEntry {
-  /** Sorts as the time at which the event happened: `2026-11-20T14:19:45.25`. */
+  /** Sorts by the time at which the event happened: `2026-11-20T14:19:45.25`. */
   readonly key: string;
   readonly deployment: string;
   readonly seq: number;
-  /** The line without its newline, a character for each byte. */
+  /** The line without its newline, with one character for each byte. */
   readonly text: string;
 }
 
-/** The events in memory: all, or at most twice as many as the last ones that are wanted. */
+/** The events in memory: all of them, or at most twice as many as the requested number of last events. */
 class SortBuffer {
   readonly #last: number;
   readonly #bytesMax: number;
@@ -99,7 +100,7 @@ function tooMany(bytesMax: number): string {
   return `to sort by event_time, the events have to fit into ${memory} of memory, and these do not; ask for fewer with --since, --until, --last, --key or another filter`;
 }
 
-/** Approximate memory of an event besides the characters of its line. */
+/** Approximate memory of an event in addition to the characters of its line. */
 const ENTRY_BYTES = 400;
-/** Events that are formatted and printed at a time. */
+/** Number of events that are formatted and printed at a time. */
 const PAGE_EVENTS = 1_000;

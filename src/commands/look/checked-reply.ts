@@ -1,4 +1,7 @@
-/** Checks the lines of a reply by the schema that its route publishes before a command shows them: any server might be at a URL. */
+/**
+ * Checks the lines of a reply against the schema that its route publishes before a command shows them, since any server might be at
+ * a URL.
+ */
 
 import { type AssetJson, assetSchema } from '../../assets/asset-json.ts';
 import { isObject, type JsonObject, readObject } from '../../config/json-file.ts';
@@ -15,7 +18,7 @@ export function readLine(bytes: Buffer, start: number, end: number): Line | unde
   if (seq === undefined) return undefined;
   const line = new Line(bytes, start, end, seq);
   try {
-    JSON.parse(line.text); // with its metadata, which `event` leaves out
+    JSON.parse(line.text); // including its metadata, which `event` leaves out
     return line.event.seq === seq && matches(line.event, EVENT) ? line : undefined;
   } catch {
     return undefined;
@@ -52,7 +55,7 @@ interface Form {
   readonly minimum?: number;
   readonly pattern?: string;
   readonly anyOf?: readonly Form[];
-  /** Only to the schema of a key. */
+  /** Refers only to the schema of a key. */
   readonly $ref?: string;
 }
 
@@ -80,7 +83,7 @@ function hasMembers(value: JsonObject, { properties = {}, required = [] }: Form)
   return true;
 }
 
-/** @returns the schema of `Line.event`, which can be of each type, and does not have the crc */
+/** @returns the schema of `Line.event`, which can have any type and has no crc */
 function recordedForm(): Form {
   const [asset, check] = eventSchema()['oneOf'] as readonly [Form, Form];
   const properties: Form['properties'] = { ...asset.properties, ...check.properties, time: TIME };

@@ -103,7 +103,7 @@ async function showEvents(
   return withJournals(values, output, follow, act);
 }
 
-/** @returns which options cannot be combined */
+/** @returns the options that cannot be combined */
 function problemWithEvents({ passed, failed, follow, by, url, last = 0 }: EventsOptions): string | undefined {
   if (passed !== undefined && failed !== undefined) return 'use one of --passed and --failed';
   if (follow && by === 'event_time') return '--follow shows events as they are recorded; leave out --by event_time';
@@ -115,7 +115,7 @@ function filterOf(values: EventsOptions): Filter {
   return { ...searchFilter(values), ...boundsOf(values) };
 }
 
-/** @returns an exit code; undefined if all was read */
+/** @returns an exit code; undefined if everything was read */
 async function listEvents(
   sources: JournalSources,
   values: EventsOptions,
@@ -168,7 +168,7 @@ async function printAll(
   return isEmpty ? 'none' : 'some';
 }
 
-/** @returns the matching lines, ordered by time: all, or the last ones of all sources together */
+/** @returns the matching lines, ordered by time: either all lines, or the last lines of all sources together */
 async function* linesOf(
   { kind, all, added }: JournalSources,
   filter: Filter,
@@ -199,7 +199,7 @@ async function* linesOf(
   yield* mergeByTime({ sources: all, filterOf: filterFor, follow, added: addedUpToMax, followMs: limits.followMs });
 }
 
-/** A line that might be one of the last ones. */
+/** A line that might be among the last ones. */
 interface Candidate {
   readonly source: JournalSource;
   readonly line: Line;
@@ -207,10 +207,7 @@ interface Candidate {
   readonly time: string;
 }
 
-/**
- * @param lastSeqs gets for each source the seq of its last matching event
- * @returns the last `count` matching events of all sources
- */
+/** later than any time */
 async function newestOf(
   sources: readonly JournalSource[],
   count: number,
@@ -221,7 +218,7 @@ async function newestOf(
   for (const source of sources) {
     const lines = await source.newest(count, filter);
     lastSeqs.set(source, lines.at(-1)?.seq ?? filter.afterSeq ?? 0);
-    let time = '~'; // after each time
+    let time = '~'; // @param by the time that the table shows and by which it is ordered
     const own = lines.toReversed().map((line) => {
       if (line.time < time) time = line.time;
       line.deployment = source.deployment ?? '';
@@ -287,13 +284,13 @@ function formsBy(by: By, isHosted: boolean, source: SourceColumn): Forms<Line> {
     : forms;
 }
 
-/** The index of the column in the table: after the columns that are never cut. */
+/** The index of the column in the table, after the columns that are never truncated. */
 const DEPLOYMENT_COLUMN = 3;
 
 function jsonWithDeployment(rows: readonly Line[]): Buffer {
   const pieces = rows.flatMap(({ deployment, bytes, start, end }) => [
     Buffer.from(`{"deployment":${JSON.stringify(deployment)},`),
-    bytes.subarray(start + 1, end), // the line of the journal after its brace, byte for byte
+    bytes.subarray(start + 1, end), // the line of the journal after its opening brace, byte for byte
     NEWLINE,
   ]);
   return Buffer.concat(pieces);

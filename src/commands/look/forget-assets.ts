@@ -1,4 +1,6 @@
-/** `assetlog assets forget`: ends the state of assets that are gone for good, in a folder or through the service that has it. */
+/**
+ * `assetlog assets forget`: ends the state of assets that are gone for good, in a folder or through the service that uses it.
+ */
 
 import { type Forget, forgetTest } from '../../assets/forget.ts';
 import { loadingOf, readKept } from '../../assets/kept.ts';
@@ -22,7 +24,7 @@ export interface ForgetValues {
   readonly stale: string | undefined;
 }
 
-/** @param word the key of one asset; undefined for those of the options */
+/** @param word the key of one asset; undefined if options choose the assets */
 export async function forgetAssets(values: ForgetValues, output: Output, word: string | undefined): Promise<ExitCode> {
   const { data, url, keyPrefix, stale } = values;
   if (url !== '') return refuse(output, 'forget works in the folder of the journal; leave --url out');

@@ -89,16 +89,19 @@ export function withDeployment<Row>(
   };
 }
 
-/** The sources of the journals that are shown: no column if none is a hub. A name that several sources have, or that could be an id, is not shown. */
+/**
+ * The sources of the journals that are shown. There is no column if no journal belongs to a hub. If several sources have a name, or it could be an
+ * id, the name is not shown.
+ */
 export interface SourceColumn {
   readonly columns: readonly Column[];
-  /** @returns the cells of the table: the name of a source, or its id */
+  /** @returns the cells of the table, with the name of a source or its id */
   readonly cells: (id: string | undefined) => readonly string[];
-  /** @returns the name of a source, or its id; undefined without an id */
+  /** @returns the name of a source, or its id; undefined if there is no id */
   readonly nameOf: (id: string | undefined) => string | undefined;
 }
 
-/** Asks for the names of the sources, if the format shows them. */
+/** Requests the names of the sources, if the format shows them. */
 export async function sourceColumn(
   format: FormatOptions,
   stdout: Stdout,
@@ -130,7 +133,7 @@ function isJson({ json, table, csv }: FormatOptions, { columns }: Stdout): boole
   return json || (columns === undefined && !table && !csv);
 }
 
-/** For `Forms.json`. */
+/** Used for `Forms.json`. */
 export function jsonLines(objects: readonly object[]): string {
   return objects.map((one) => `${JSON.stringify(one)}\n`).join('');
 }

@@ -26,7 +26,8 @@ import type { JournalSource, JournalSources } from './source.ts';
 /**
  * Opens the journals of a folder, and runs `act`. Reports damage and other remarks of the reader on
  * standard error, each once.
- * @param follow if given, a folder without a journal is no error: its first journal is awaited until the signal aborts
+ * @param follow if given, a folder without a journal is not an error: the command waits for its first journal until the
+ * signal aborts
  * @param act resolves to the exit code, or to undefined if the problems of the reader decide it
  * @returns 0 if all was read, 2 if there is no journal, 3 if a journal is damaged, 5 if one cannot be read or printed
  */
@@ -104,7 +105,7 @@ function sourceOf(disk: Disk, deployment: string | undefined, remarks: ReaderRem
   const progress = pollProgress(disk.folder, limits);
   const fail = (error: Error) => remarks.fail(`the journal in ${disk.folder} could not be shown: ${error.message}`);
   const complete = (filter: Filter) => withSourceName(disk, filter);
-  let reading: ReturnType<typeof readKept> | undefined; // of the state, which a command can ask for twice
+  let reading: ReturnType<typeof readKept> | undefined; // the reading of the state, which a command can request twice
   const source: JournalSource = {
     deployment,
     async *read(given, { signal, more } = {}, isSearch = false) {
@@ -148,7 +149,7 @@ function sourceOf(disk: Disk, deployment: string | undefined, remarks: ReaderRem
     },
     async sourceNames() {
       const { sightings } = openHubFiles(disk);
-      await sightings.load().catch(() => {}); // then the ids are shown
+      await sightings.load().catch(() => {}); // if this fails, the ids are shown
       const isHub = (await disk.list().catch(unlessAbsent<string[]>([]))).includes(SNAPSHOT_FILE);
       return isHub ? sightings.names() : undefined;
     },
@@ -161,7 +162,7 @@ function sourceOf(disk: Disk, deployment: string | undefined, remarks: ReaderRem
   return source;
 }
 
-/** @returns sentences about events that the state does not count */
+/** @returns sentences about events that the state does not include */
 function lackingIn({ sinceSeq, unseen }: Kept): string[] {
   const first = sinceSeq > 1 ? [`the events before ${sinceSeq} do not count: they were removed`] : [];
   return [...first, ...unseen.map(({ first, last }) => `the events ${first} to ${last} do not count: they are gone`)];
@@ -173,14 +174,14 @@ async function lastSeqOf(disk: Disk, source: Pick<JournalSource, 'newest'>): Pro
   return last?.seq ?? contentsOf(await disk.list()).removedLast;
 }
 
-/** @returns the files about the sources of a hub, in the folder of its journal */
+/** @returns the files about the sources of a hub in the folder of its journal */
 function openHubFiles(disk: Disk): { readonly sources: Sources; readonly sightings: Sightings } {
   const notices = createNotices('error', false, () => {}); // the reader of the journal reports its damage
   const options = { disk, progress: () => pollProgress(disk.folder, limits), limits, notices };
   return { sources: new Sources(options), sightings: new Sightings(options) };
 }
 
-/** @returns the filter; of a source that is called by its name, with that name. @throws the error of a system call */
+/** @returns the filter, with the name of the source if it is given by its name. @throws the error of a system call */
 export async function withSourceName(disk: Disk, filter: Filter): Promise<Filter> {
   const { source } = filter;
   return source ? { ...filter, source: await openHubFiles(disk).sightings.filterFor(source.text) } : filter;
@@ -197,7 +198,7 @@ export async function forgetSource(disk: Disk, id: string): Promise<boolean> {
   return wasKnown;
 }
 
-/** Binds sources of a hub, as `Hub.bind`. The caller holds the lock of the folder. */
+/** Binds sources of a hub, like `Hub.bind`. The caller holds the lock of the folder. */
 export async function bindSources(
   disk: Disk,
   id: string | undefined,

@@ -1,4 +1,4 @@
-/** Merges the events of several journals by their times: one chunk of each journal is in memory. */
+/** Merges the events of several journals by their times, with one chunk of each journal in memory. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Filter } from '../../event/search.ts';
@@ -9,7 +9,7 @@ export interface MergeInput {
   /** The journals that are merged from the start. */
   readonly sources: readonly JournalSource[];
   readonly filterOf: (source: JournalSource) => Filter;
-  /** If set, later lines are awaited until it aborts. */
+  /** If set, the merge waits for later lines until the signal aborts. */
   readonly follow: AbortSignal | undefined;
   /** Called at each poll while following. @returns sources that are merged from now on */
   readonly added: () => Promise<readonly JournalSource[]>;
@@ -17,7 +17,7 @@ export interface MergeInput {
 }
 
 /**
- * Merges journals. A journal keeps the order of its seqs, also after its clock was set back. While following, the lines that
+ * Merges journals. A journal keeps the order of its seqs, even if its clock was set back. While following, the lines that
  * one poll found are merged.
  */
 export async function* mergeByTime(merge: MergeInput): AsyncGenerator<readonly Line[]> {
@@ -29,7 +29,7 @@ export async function* mergeByTime(merge: MergeInput): AsyncGenerator<readonly L
     cursors = cursors.filter(({ kind }) => kind !== 'ended');
     const ready = cursors.filter(({ kind }) => kind === 'lines');
     if (ready.length > 0) {
-      // Lines not yet read of a journal are never older than the last one read.
+      // The unread lines of a journal are never older than the last line that was read.
       const until = ready.map(({ lastTime }) => lastTime).reduce((least, time) => (time < least ? time : least));
       const entries = ready.flatMap((cursor) => cursor.take(until));
       entries.sort((a, b) => (a.time < b.time ? -1 : a.time === b.time ? 0 : 1));
@@ -57,7 +57,7 @@ class SourceCursor {
   #settle: () => void = () => {};
   /** Ends the wait of the source for more lines; undefined if it does not wait. */
   #wake: (() => void) | undefined;
-  /** `empty`: to be read next. `waiting`: all recorded lines were read. */
+  /** `empty`: must be read next. `waiting`: all recorded lines were read. */
   kind: 'empty' | 'lines' | 'waiting' | 'ended' = 'empty';
   lastTime = '';
 

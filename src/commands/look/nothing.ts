@@ -1,4 +1,7 @@
-/** The sentence about a listing without rows. It names the filters that are the cause, and another spelling only of a key that is one. */
+/**
+ * The sentence about a listing without rows. It names the filters that cause this, and suggests another spelling of a key only if that
+ * key is a cause.
+ */
 
 import { flagOf } from '../../config/options.ts';
 import { otherSpelling, readKeyStart } from '../../event/asset-key.ts';
@@ -8,17 +11,17 @@ export interface Listing<Values> {
   readonly what: 'events' | 'assets';
   /** The values of all options. */
   readonly values: Values;
-  /** The options that leave something out, undefined if not given. */
+  /** The options that exclude something; undefined if not given. */
   readonly filters: readonly (keyof Values & string)[];
   /** The arguments of the command. */
   readonly args: readonly string[];
-  /** @returns whether something matches with these values; undefined if only a long reading would show it */
+  /** @returns whether something matches with these values; undefined if only reading very much would show it */
   readonly isFound: (values: Values) => Promise<boolean | undefined>;
 }
 
 type Filters = Readonly<Record<string, unknown>>;
 
-/** @returns why a listing has no rows, if it can be found out, and otherwise which filters it has */
+/** @returns why a listing has no rows, if that can be determined; otherwise the filters that are set */
 export async function nothingText<Values>({ what, values, filters, args, isFound }: Listing<Values>): Promise<string> {
   const names = filters.filter((name) => values[name] !== undefined);
   if (names.length === 0) return `no ${what}: the journal is empty`;
@@ -29,7 +32,7 @@ export async function nothingText<Values>({ what, values, filters, args, isFound
   const only = (chosen: readonly string[]) =>
     Object.fromEntries(chosen.map((name) => [name, values[name as keyof Values]]));
   const none = Object.fromEntries(filters.map((name) => [name, undefined]));
-  // The listing itself was complete, so a failure from here on costs only the hint.
+  // The listing itself was complete, so a failure from here on affects only the hint.
   const find = (some: Filters) => isFound({ ...values, ...none, ...some }).catch(() => undefined);
   const causes: (readonly string[])[] = [];
   for (const part of parts) if (parts.length === 1 || (await find(only(part))) === false) causes.push(part);
@@ -49,11 +52,14 @@ export async function nothingText<Values>({ what, values, filters, args, isFound
   return `no ${what} match; leave out some of ${parts.map(flags).join(', ')}`;
 }
 
-/** They count as one filter, since by event_time only all events together show what is in a range. */
+/** They count as one filter, since with event_time only all events together show which of them are in a range. */
 const RANGE = ['since', 'until'];
 const KEYS = ['key', 'keyPrefix', 'keyBeginsWith'];
 
-/** @returns the keys in their other spelling; undefined without a key, or if a filter is none or has no other spelling */
+/**
+ * @returns the keys in their other spelling; undefined if there is no key, or if one of the filters is not a key or has
+ * no other spelling
+ */
 function respell(filters: Filters): Filters | undefined {
   const others = Object.entries(filters).map(([name, value]) => {
     const other = KEYS.includes(name) ? otherSpelling(JSON.stringify(value)) : undefined;

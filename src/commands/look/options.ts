@@ -33,7 +33,7 @@ import { ID } from '../../journal/line/uuid.ts';
 import { folderOption } from '../cli/data-folder.ts';
 import { readingOptions, type ServiceOptions } from '../cli/service-options.ts';
 
-/** Empty if no folder is given: see `chooseJournal`. */
+/** Empty unless a folder is given: see `chooseJournal`. */
 export const journalOption: Option<string> = { ...folderOption, initial: '', standard: folderOption.initial };
 
 const formatOptions = {
@@ -45,7 +45,7 @@ export type FormatOptions = ValuesOf<typeof formatOptions>;
 
 export const lastOptions = { ...formatOptions, ...readingOptions };
 
-/** @returns which options cannot be combined */
+/** @returns the options that cannot be combined */
 export function problemWith(
   { json, table, csv, url }: FormatOptions & Pick<ServiceOptions, 'url'>,
   folder: string | undefined,
@@ -54,7 +54,7 @@ export function problemWith(
   return url !== '' && folder !== undefined ? 'give a folder or --url, not both' : undefined;
 }
 
-/** Bounds of time in UTC, with all digits that were given. */
+/** The bounds of a time range in UTC, with all digits that were given. */
 export const rangeOptions = {
   since: timeOption('only events of this time or later: 2026-11-20, 2026-11-20T15:00, or 2h for the last two hours'),
   until: timeOption('only events before this time'),
@@ -70,12 +70,12 @@ export const byOption = (help: string): Option<By> => ({
   parse: (word) => oneOf(orders, word, 'is no time of an event; use time or event_time'),
 });
 
-/** @returns the bounds of the events to read: none if `event_time` counts, which can be any time before an event was recorded */
+/** @returns the bounds of the events to read: none if `event_time` counts, since that can be any time before the recording */
 export function boundsOf({ by, since, until }: TimeRange & { readonly by: By }): Bounds {
   return by === 'time' ? { since: since && lineTimeFrom(since), until: until && lineTimeFrom(until) } : {};
 }
 
-/** @returns a test whether a sort key of `sortKeyOf` is in the range */
+/** @returns a test for whether a sort key of `sortKeyOf` is in the range */
 export function rangeTest({ since, until }: TimeRange): (sortKey: string) => boolean {
   const from = since === undefined ? '' : sortKeyOf(since);
   const before = until === undefined ? undefined : sortKeyOf(until);
@@ -169,12 +169,12 @@ function readType(word: string): Event['type'] {
   return type;
 }
 
-/** Ignores case, like `assetlog report`. */
+/** Ignores upper and lower case, like `assetlog report`. */
 function readSeverity(word: string): Severity {
   return oneOf(severities, word.toUpperCase(), `is not a severity; use ${severities.join(' or ')}`);
 }
 
-/** For `parse`. @throws Error for a text that is no id of an event */
+/** Used as `parse`. @throws Error for a text that is not the id of an event */
 export function readId(text: string): string {
   return matching(text, ID, 'is not the id of an event, such as 01a1fb95-ce62-7e59-9364-610bf5613940');
 }

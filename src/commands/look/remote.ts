@@ -52,7 +52,7 @@ export async function withServiceJournal(
     const { message, syscall } = error as NodeJS.ErrnoException;
     const isFailure = error instanceof ServiceFailure;
     output.complain(isFailure ? message : `the reply of ${values.url} could not be shown: ${message}`);
-    // An error of standard output names a system call.
+    // The error of standard output names a system call.
     return isFailure ? error.exitCode : syscall === undefined ? exitCodes.refused : exitCodes.diskFailed;
   }
 }
@@ -95,7 +95,7 @@ class RemoteJournal implements JournalSource {
     this.#follow = follow;
   }
 
-  /** Continues after the last line that arrived, when the connection breaks: no line is lost or doubled. */
+  /** If the connection breaks, continues after the last line that arrived: no line is lost or repeated. */
   async *read(filter: Filter, follow?: FollowOptions): AsyncGenerator<readonly Line[]> {
     const signal = follow?.signal;
     const linesMax = signal === undefined ? PAGE_EVENTS : undefined;
@@ -134,7 +134,10 @@ class RemoteJournal implements JournalSource {
     }
   }
 
-  /** Whether no page follows one with `count` events. It might have ended early because retention removed the events after it. */
+  /**
+   * Whether a page with `count` events is the last one. A shorter page might have ended early because retention removed the
+   * events after it.
+   */
   async #isLastPage(count: number, seq: number): Promise<boolean> {
     if (count === PAGE_EVENTS) return false;
     return count === 0 || !(await this.#isRemovedAfter(seq));
@@ -147,7 +150,7 @@ class RemoteJournal implements JournalSource {
     return false;
   }
 
-  /** Reads a whole reply, again if the connection breaks. */
+  /** Reads a complete reply, and reads it again if the connection breaks. */
   async newest(count: number, filter: Filter): Promise<readonly Line[]> {
     const wait = this.#startBackoff();
     let { afterSeq } = filter;
@@ -180,7 +183,7 @@ class RemoteJournal implements JournalSource {
     return (await this.newest(1, filter)).length > 0;
   }
 
-  /** Continues after the last asset that arrived, when the connection breaks. */
+  /** If the connection breaks, continues after the last asset that arrived. */
   async *assets({ keyPrefix, keyBeginsWith, failing, stale }: AssetQuery): AsyncGenerator<readonly AssetJson[]> {
     const keys = queryOf({ keyPrefix, keyStart: keyBeginsWith });
     const filter = { ...keys, failing: failing || undefined, stale };
@@ -204,7 +207,10 @@ class RemoteJournal implements JournalSource {
     }
   }
 
-  /** Yields the assets of a reply, also those before its connection breaks. @param after the last asset of the reply before it */
+  /**
+   * Yields the assets of a reply, including those that arrived before its connection broke. @param after the last asset of the
+   * previous reply
+   */
   async *#assetsIn(opened: ReadingReply, after: AssetJson | undefined): AsyncGenerator<readonly AssetJson[]> {
     if (opened.kind === 'removed') throw this.#notAService('410');
     let last = after;
@@ -225,7 +231,7 @@ class RemoteJournal implements JournalSource {
       for await (const chunk of this.#cut(opened.chunks, add, limits.assetLineBytesMax)) {
         bytes += chunk.length;
         if (bytes <= limits.lineBytesMax || some.length === 0) continue;
-        yield some; // a part at a time, since an asset can have thousands of checks
+        yield some; // in parts, since an asset can have thousands of checks
         some = [];
         bytes = 0;
       }
@@ -238,7 +244,7 @@ class RemoteJournal implements JournalSource {
 
   async sourceNames(): Promise<ReadonlyMap<string, string> | undefined> {
     const found = await this.sources({}).catch((error: Error) => {
-      if (error instanceof ServiceFailure && error.exitCode === exitCodes.refused) return []; // an older service has none
+      if (error instanceof ServiceFailure && error.exitCode === exitCodes.refused) return []; // an older service has no sources
       throw error;
     });
     return found.length === 0 ? undefined : new Map(found.map(({ id, name }) => [id, name ?? id]));
@@ -306,7 +312,7 @@ class RemoteJournal implements JournalSource {
   }
 
   /**
-   * @param times number of such replies in a row
+   * @param times the number of consecutive replies of this kind
    * @throws ServiceFailure for more than `removalsMax`, or for a seq that does not advance
    */
   #checkRemoved(seq: number, before: number, times: number): void {
@@ -377,7 +383,7 @@ class RemoteJournal implements JournalSource {
     };
   }
 
-  /** While a service is followed, an outage is reported once. */
+  /** While a service is followed, each outage is reported once. */
   #reportWait(reason: string, waitMs: number): void {
     this.#output.progress(`${this.#base} ${reason}; again in ${(waitMs / 1000).toFixed(1)} s`);
     if (this.#follow === undefined || this.#isOutageReported) return;
@@ -394,7 +400,7 @@ class RemoteJournal implements JournalSource {
   }
 }
 
-/** @returns the problem of a broken reply @throws ServiceFailure if the error is one */
+/** @returns the problem of a broken reply @throws ServiceFailure if the error is of this type */
 function problemOf(error: unknown): string {
   if (error instanceof ServiceFailure) throw error;
   return `sent no complete reply: ${(error as Error).message}`;
@@ -406,7 +412,7 @@ function goneText(first: number, last: number): string {
 
 const LINES = 'application/x-ndjson';
 const STREAM = 'text/event-stream';
-/** Maximum events or assets in a reply of a service. */
+/** The most events or assets in a reply of a service. */
 const PAGE_EVENTS = 1_000;
 /** A service sends at least a comment every 15 s. */
 const STREAM_IDLE_MS = 45_000;

@@ -1,4 +1,4 @@
-/** A journal that `events` and `assets` read: in a folder (`local.ts`) or of a service (`remote.ts`). */
+/** A journal that `events` and `assets` read, either in a folder (`local.ts`) or of a service (`remote.ts`). */
 
 import type { AssetJson } from '../../assets/asset-json.ts';
 import type { By } from '../../event/event-time.ts';
@@ -13,24 +13,28 @@ export interface JournalSource {
   readonly deployment: string | undefined;
   /**
    * Yields the lines that match, in the order of their seqs. An error is reported, and ends the lines.
-   * @param isSearch as for a `Reading`
+   * @param isSearch see `Reading`
    */
   read(filter: Filter, follow?: FollowOptions, isSearch?: boolean): AsyncGenerator<readonly Line[]>;
-  /** @returns the last `count` lines that match, or all, in the order of their seqs. With more than `limits.lastBytesMax` they are dropped */
+  /**
+   * @returns the last `count` matching lines, or all if there are fewer, in the order of their seqs. If they have more bytes than
+   *   `limits.lastBytesMax`, they are dropped
+   */
   newest(count: number, filter: Filter): Promise<readonly Line[]>;
-  /** @returns whether an event matches. Nothing is reported of what is damaged or cannot be read */
+  /** @returns whether an event matches. Damage and read errors are not reported */
   hasEvent(filter: Filter): Promise<boolean>;
-  /** @returns the names of the journals that forward to this one, by id; undefined if it is no hub */
+  /** @returns the names of the journals that forward to this one, by id; undefined if it is not a hub */
   sourceNames(): Promise<ReadonlyMap<string, string> | undefined>;
-  /** @returns the journals that forward to this one, the longest silent first */
+  /** @returns the journals that forward to this one, starting with the one that has been silent longest */
   sources(wanted: SourceQuery): Promise<readonly SourceState[]>;
   /** @returns the matching assets from the state that a service keeps, ordered by key. An error is reported, and ends the assets */
   assets(wanted: AssetQuery): AsyncGenerator<readonly AssetJson[]>;
 }
 
 /**
- * @param filter of these values
- * @returns whether an event of a journal matches; undefined with a range of `event_time`, which all events together show
+ * @param filter the filter of these values
+ * @returns whether an event of a journal matches; undefined for a range of `event_time`, which only all events together
+ * show
  */
 export async function hasEvent(
   journals: readonly JournalSource[],
@@ -61,7 +65,7 @@ export interface FollowOptions {
 export interface JournalSources {
   /** `hosted` if the folder holds a journal for each deployment. */
   readonly kind: 'journal' | 'hosted';
-  /** The journals that were found first; one if `kind` is `journal`. */
+  /** The journals that were found first; a single one if `kind` is `journal`. */
   readonly all: readonly JournalSource[];
   /** @returns the journals of deployments that have appeared since the last call */
   added(): Promise<readonly JournalSource[]>;

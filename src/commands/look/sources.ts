@@ -1,4 +1,4 @@
-/** `assetlog sources`: shows which devices forward their events to a journal, and which of them is silent. */
+/** `assetlog sources`: shows which devices forward their events to a journal, and which of them are silent. */
 
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
@@ -63,7 +63,7 @@ export const sources = defineCommand(
   },
 );
 
-/** @returns 1 if only silent or stopped sources are wanted and there is one; otherwise undefined */
+/** @returns 1 if only silent or stopped sources are requested and there is one; otherwise undefined */
 async function list(
   { kind, all }: JournalSources,
   values: SourcesOptions,
@@ -71,7 +71,7 @@ async function list(
 ): Promise<ExitCode | undefined> {
   const { silent: silentMs, stopped: isStopped } = values;
   const rows: SourceState[] = [];
-  for (const journal of all) rows.push(...(await journal.sources({ silentMs, isStopped }))); // thousands at once would need as many open files
+  for (const journal of all) rows.push(...(await journal.sources({ silentMs, isStopped }))); // reading thousands at once would require as many open files
   rows.sort(bySilence);
   const print = printerOf(values, stdout, kind === 'hosted' ? formsByDeployment : forms);
   await print([]);
@@ -83,7 +83,7 @@ async function list(
   return undefined;
 }
 
-/** Sorts the source with the oldest request first, after sources whose last request is not known. */
+/** Sorts the source with the oldest request first, after sources whose last request is unknown. */
 function bySilence({ last_seen: one }: SourceState, { last_seen: other }: SourceState): number {
   return (one ?? '') < (other ?? '') ? -1 : 1;
 }
@@ -131,7 +131,7 @@ const forms: Forms<SourceState> = {
 
 const formsByDeployment = withDeployment(forms, 1, ({ deployment }) => deployment ?? '', forms.json);
 
-/** Lets sources come with another token, like `forget`. */
+/** Lets sources use another token, in the same way as `forget`. */
 async function bind(given: SourcesOptions, output: Output, id: string | undefined): Promise<ExitCode> {
   const { data, any, token, tokenName: bound } = given;
   const isOne = id !== undefined && bound === undefined && any === (token === undefined);
@@ -148,7 +148,7 @@ async function bind(given: SourcesOptions, output: Output, id: string | undefine
   });
 }
 
-/** Makes a hub forget a source, through the service that has its journal, or without a service directly. */
+/** Makes a hub forget a source, through the service that uses its journal, or directly if no service runs. */
 async function forget({ data }: SourcesOptions, output: Output, [action, id]: readonly string[]): Promise<ExitCode> {
   if (action !== 'forget' || id === undefined) return refuse(output, 'give forget ID, or nothing');
   return withFolder(data || folderOption.initial, output, async (found) => {

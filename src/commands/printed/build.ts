@@ -1,6 +1,6 @@
 /**
- * Reads the files that commands print. It is part of the build, not of the program; only a program that runs from its source
- * reads them when it prints one.
+ * Reads the files that commands print. It belongs to the build, not to the program. Only a program that runs from its source
+ * reads them itself, when it prints one.
  */
 
 import { readdirSync, readFileSync } from 'node:fs';

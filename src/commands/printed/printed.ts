@@ -1,12 +1,13 @@
 /**
- * The programs in Python that users run beside their own: printed by a command each. They are files of their language, which its
- * tools read. The built program contains them like the page, from its source it reads them: see `textOf`.
+ * The Python programs that users run next to their own programs. A command prints each of them. They are files in their own
+ * language, so that the tools for that language can read them. The built program contains them, like the page; a program that
+ * runs from its source reads them: see `textOf`.
  */
 
 import { type Description, defineFile } from '../cli/command.ts';
 
 interface Printed {
-  /** Its bytes are what is printed. */
+  /** A file whose bytes are printed. */
   readonly file: string;
   readonly help: Omit<Description<object>, 'options'>;
 }
@@ -130,7 +131,7 @@ async function textOf(file: string): Promise<string> {
     const { brotliDecompressSync } = process.getBuiltinModule('node:zlib'); // loaded only if needed, since loading costs time
     return JSON.parse(brotliDecompressSync(Buffer.from(ASSETLOG_PRINTED, 'base64')).toString())[file];
   } else {
-    const { readPrinted } = await import('./build.ts'); // from the source
+    const { readPrinted } = await import('./build.ts'); // when the program runs from its source
     return readPrinted()[file] ?? '';
   }
 }

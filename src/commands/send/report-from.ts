@@ -15,7 +15,7 @@ import { groupLines, type InputLine, splitLines } from './input-lines.ts';
 export interface LineRun {
   /** The bytes of the input, cut anywhere. */
   readonly chunks: AsyncIterable<Buffer>;
-  /** Total length of all chunks; undefined if it is unknown, as for standard input. */
+  /** Total length of all chunks; undefined if it is unknown, as it is for standard input. */
   readonly bytes: number | undefined;
   /** Lines before this number are skipped. The first line is 1. */
   readonly fromLine: number;
@@ -23,7 +23,7 @@ export interface LineRun {
   readonly runId: string;
   /** A line of more than `lineBytesMax` is refused, and not sent. */
   readonly limits: Limits;
-  /** Reads a line, which is UTF-8. @throws Error whose message is a clause about the line: `it is not a JSON object` */
+  /** Reads a line in UTF-8. @throws Error whose message is a clause about the line: `it is not a JSON object` */
   readonly read: (line: Buffer) => BatchItem;
   /** Finds the features of the service, with retries; called once, before the first report is sent. */
   readonly find: () => Promise<{ readonly kind: 'found'; readonly features: Features } | DeliveryFailure>;
@@ -44,8 +44,9 @@ interface InputEntry {
 
 /**
  * Sends the lines in order. Prints on standard error each line that was not recorded, as `line 7: answers 400: …`, and continues
- * with the next line; stops at a line if the service is unavailable or would refuse every line, and prints where to continue.
- * Also stops if the service knows idempotency keys and it is in doubt whether a line was recorded, since a rerun finds out.
+ * with the next line. Stops at a line if the service is unavailable or would refuse every line, and prints where to continue.
+ * Also stops if it is in doubt whether a line was recorded and the service knows idempotency keys, since a rerun then resolves
+ * the doubt.
  * @returns 0 if all are recorded; 1 if a line was refused, or the URL or the token is wrong; otherwise 75
  */
 export async function reportLines(run: LineRun, output: Output): Promise<ExitCode> {
@@ -122,7 +123,10 @@ async function sendGroup(group: readonly InputEntry[], run: LineRun, lines: Line
   settleUnsent();
 }
 
-/** @returns the name of a line in a message: `line 7`, or `lines 7 to 506` if sent together; undefined if an earlier message has it */
+/**
+ * @returns the name of a line in a message: `line 7`, or `lines 7 to 506` if sent together; undefined if an earlier message has named
+ * it
+ */
 function nameOf(
   deliveries: readonly Delivery[],
   index: number,
@@ -159,7 +163,7 @@ class LineReport {
     return this.#stop !== undefined;
   }
 
-  /** @param bytes read of the input */
+  /** @param bytes number of bytes of the input that were read */
   progress(bytes: number): void {
     const total = this.#run.bytes;
     const part = total === undefined ? undefined : Math.min(1, bytes / Math.max(1, total));
@@ -174,7 +178,8 @@ class LineReport {
 
   /**
    * Counts a line, or stops the run at it.
-   * @param name of the line in a message: `line 7`; undefined if it is recorded, or an earlier message has it
+   * @param name the name of the line in a message: `line 7`; undefined if it is recorded, or an earlier message has
+   * named it
    */
   settle({ number, content }: InputEntry, found: Delivery, name: string | undefined): void {
     const isRepeatable = this.features?.keys === true;
@@ -191,7 +196,9 @@ class LineReport {
     this.#next = number + 1;
   }
 
-  /** @param name of the line, or of lines that were sent together; undefined if an earlier message has it */
+  /**
+   * @param name the name of the line, or of lines that were sent together; undefined if an earlier message has named it
+   */
   #complain({ kind, reason }: DeliveryFailure, name: string | undefined): void {
     this.#output.progress('');
     if (name === undefined) return;
@@ -222,7 +229,10 @@ function withoutTime(count: number): string {
   return `sent without their time, since they have a key: ${count} of the recorded lines; ${hint}`;
 }
 
-/** @returns such as `[###.......] 33 %  10 recorded, 0 not, 5/s, 4 s left`; the bar only if the length of the input is known */
+/**
+ * @returns a text such as `[###.......] 33 %  10 recorded, 0 not, 5/s, 4 s left`; the bar only if the length of the input is
+ * known
+ */
 function progressText(part: number | undefined, seconds: number, recorded: number, failed: number): string {
   const rate = `${recorded} recorded, ${failed} not, ${Math.round((recorded + failed) / seconds)}/s`;
   if (part === undefined) return rate;

@@ -37,7 +37,7 @@ import { itemReader } from './line-item.ts';
 import { type LineRun, reportLines } from './report-from.ts';
 
 interface CommandLine extends OptionValues {
-  /** The values of the options that set a parameter, by the names of the options. */
+  /** The values of the options that set a parameter, by the name of the option. */
   readonly given: ReadonlyMap<string, ParameterValue>;
   readonly operands: readonly string[];
 }
@@ -65,7 +65,7 @@ function optionsOf(parameter: Parameter): ParameterOptions {
   const scope = acceptedBy.length < endpoints.length ? ` (${acceptedBy.join(', ')})` : '';
   switch (parameter.kind) {
     case 'key':
-      return {}; // the operands are the key
+      return {}; // the operands are the asset key
     case 'metadata':
       return { [member]: metadataOption, [`${member}Json`]: metadataJsonOption };
     case 'boolean': {
@@ -85,7 +85,7 @@ function optionsOf(parameter: Parameter): ParameterOptions {
   }
 }
 
-/** Ignores case. @returns the choice in the spelling of the API. @throws Error if the word is none of the choices */
+/** Ignores case. @returns the choice in the spelling of the API. @throws Error if the word is not one of the choices */
 function choose(word: string, { name, choices }: ChoiceParameter): string {
   const choice = choices.find((known) => known.toLowerCase() === word.toLowerCase());
   if (choice === undefined) throw new Error(`is not a ${name}; use ${choices.join(' or ')}`);
@@ -114,7 +114,7 @@ const metadataJsonOption = withAnyText(
   ),
 );
 
-/** @throws Error if the text is empty, too long, or has a character that no idempotency key has */
+/** @throws Error if the text is empty, too long, or has a character that is not allowed in an idempotency key */
 function checkVisible(text: string, charactersMax: number): string {
   if (/^[\x21-\x7e]+$/.test(text) && text.length <= charactersMax) return text;
   throw new Error(`is not 1 to ${charactersMax} visible ASCII characters`);
@@ -248,7 +248,7 @@ async function reportOne(
   return found.kind === 'in doubt' || found.kind === 'unavailable' ? exitCodes.tryLater : exitCodes.refused;
 }
 
-/** @returns what a failure means for the report: `; try again later` */
+/** @returns the consequence of a failure for the report: `; try again later` */
 function outlookOf({ kind }: DeliveryFailure, knowsKeys: boolean, key: string): string {
   if (kind === 'unavailable') return '; try again later';
   if (kind !== 'in doubt') return '';
@@ -264,7 +264,8 @@ async function reportAll(
   output: Output,
 ): Promise<ExitCode> {
   const { stream, bytes } = from === '-' ? { stream: process.stdin, bytes: undefined } : await openStream(from);
-  // A signal ends the run after the lines that are being sent. The same signal again has its default action: it ends the process.
+  // A signal ends the run after the lines that are being sent. The same signal again has its default action, which is to end the
+  // process.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
   stop.signal.addEventListener('abort', () => stream.destroy());
   async function* chunks(): AsyncIterable<Buffer> {
@@ -336,7 +337,8 @@ function readOperands({ given, runId, keepTimes, operands: [kind = '', ...words]
 
 /**
  * @returns the value that the options give to a parameter, as JSON; undefined if they give none
- * @throws Error if the endpoint does not have the parameter, needs it, or gets it twice
+ * @throws Error if the endpoint does not have the parameter, if it is missing although required, or if it is given
+ * twice
  */
 function readGiven(parameter: Parameter, endpoint: Endpoint, given: CommandLine['given']): string | undefined {
   const options = Object.keys(optionsOf(parameter));

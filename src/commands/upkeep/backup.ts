@@ -1,4 +1,4 @@
-/** `assetlog backup`: brings a copy of a journal up to date, or of the journals of all deployments. */
+/** `assetlog backup`: brings a copy of a journal, or of the journals of all deployments, up to date. */
 
 import { type ExitCode, exitCodeOf, exitCodes } from '../../config/exit-codes.ts';
 import { isWithin } from '../../config/files.ts';
@@ -74,8 +74,8 @@ async function backUpFolder({ data, to }: BackupValues, output: Output): Promise
 }
 
 /**
- * Copies each journal, also after a damaged one.
- * @param names of their folders in both places; the empty name is the folder itself
+ * Copies each journal, and continues after a damaged one.
+ * @param names the names of their folders in both places; the empty name is the folder itself
  */
 async function backUpAll(
   names: readonly string[],

@@ -50,7 +50,7 @@ export const repairCommand = defineCommand(
 
 async function repairFolder(values: RepairOptions, output: Output): Promise<ExitCode> {
   const repair = (disk: Disk) => withLock(disk, () => repairJournal(disk, values, output));
-  // Unattended devices run `repair --yes` before each start, also before the first one.
+  // Unattended devices run `repair --yes` before each start, including the first one.
   const beforeJournal = (folder: string) => {
     const nothing = { damaged: [], written: [], newly_lost: [], done: false };
     output.print(values.json ? JSON.stringify(nothing) : `nothing to repair: there is no journal in ${folder} yet`);
@@ -59,7 +59,9 @@ async function repairFolder(values: RepairOptions, output: Output): Promise<Exit
   return withOneJournal(values.data, output, repair, values.yes ? beforeJournal : undefined);
 }
 
-/** @returns 0 if the journal is undamaged, before or after the repair; 3 if damage is left, such as without `--yes` */
+/**
+ * @returns 0 if the journal is undamaged, before or after the repair; 3 if damage is left, for example without `--yes`
+ */
 async function repairJournal(disk: Disk, { json, yes }: RepairOptions, output: Output): Promise<ExitCode> {
   const verdict = await verifyWithProgress(disk, output);
   const plan = await planRepair(disk, verdict, limits);

@@ -81,7 +81,7 @@ export function damageOf({ findings }: Verdict): Finding[] {
   return findings.filter(({ decision }) => decision === 'refuse');
 }
 
-/** @returns lines of text without the last newline; the first line is such as `/var/lib/assetlog is good` */
+/** @returns lines of text without the last newline; the first line is for example `/var/lib/assetlog is good` */
 export function verdictAsText(disk: Disk, verdict: Verdict): string {
   const { segments, bytes, events, first, last, lost, removedLast, findings } = verdict;
   const damage = damageOf(verdict);
@@ -139,7 +139,7 @@ export function verdictAsJson({ folder }: Disk, verdict: Verdict): object {
   };
 }
 
-/** @returns such as `events-00000000000000000001.jsonl, line 4, byte 812: its crc is 1c…, computed 9a…` */
+/** @returns a text such as `events-00000000000000000001.jsonl, line 4, byte 812: its crc is 1c…, computed 9a…` */
 export function findingAsText({
   file,
   line,
