@@ -17,6 +17,7 @@ interface ListedSource {
   readonly last_seq: number;
   readonly lag_events: number | null;
   readonly missing_events: number | null;
+  readonly state: string | null;
 }
 
 /**
@@ -56,6 +57,8 @@ async function wrongReadiness(machine: Machine, nowMs: number, isAtRest: boolean
 /** Each journal is listed at its last event or later ones that are lost; at rest none is behind. */
 async function wrongSources(oracle: Oracle, hub: MachineJournal, isAtRest: boolean): Promise<string | undefined> {
   const lastAt = oracle.lastAt(hub);
+  const shown = oracle.shownAt(hub);
+  const { changes } = shown;
   const reply = await hub.machine.ask('/sources').catch(() => undefined); // its disk may fail
   if (reply?.status !== 200) return isAtRest ? `${reply?.status} for /sources` : undefined;
   const { sources }: { readonly sources: readonly ListedSource[] } = JSON.parse(reply.body);
@@ -65,6 +68,10 @@ async function wrongSources(oracle: Oracle, hub: MachineJournal, isAtRest: boole
     if (listed === undefined || listed.last_seq < seq || isBehind)
       return `${JSON.stringify(listed)} of ${id}, and event ${seq} of it is there`;
   }
+  // A request that arrived in between may be in the list or not.
+  const wrong = sources.find(({ id, state }) => shown.states.has(id) && shown.states.get(id) !== state);
+  if (wrong !== undefined && shown.changes === changes)
+    return `that ${wrong.id} is ${wrong.state}, and its last request says ${shown.states.get(wrong.id)}`;
   for (const { id, last_seq, missing_events } of isAtRest ? sources : []) {
     const missing = missing_events === null ? null : (oracle.missingAt(hub, id, last_seq) ?? missing_events);
     if (missing !== missing_events) return `that ${missing_events} events of ${id} are missing, and ${missing} are`;

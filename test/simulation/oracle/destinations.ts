@@ -7,6 +7,7 @@ import type { History } from './history.ts';
 import { JournalView, type SeenLine } from './journal-view.ts';
 import { LettersView } from './letters-view.ts';
 import { Unanswered } from './replies.ts';
+import { ShownStates } from './shown-states.ts';
 import { Ways } from './ways.ts';
 
 /** A journal of a hub, a plain upstream, a hook, or an engine. */
@@ -52,6 +53,7 @@ export interface Watched {
   startedMs: number;
   readonly unanswered: Unanswered;
   readonly ways: Ways;
+  readonly shown: ShownStates;
 }
 
 /** @param nowMs virtual time */
@@ -69,6 +71,7 @@ export function newWatched(
   return {
     ...{ journal, sendsTo, view: new JournalView(history) },
     ...{ restores: 0, wasBeginning: true, startedMs: 0, unanswered: new Unanswered(journal, nowMs), ways: new Ways() },
+    shown: new ShownStates(),
   };
 }
 

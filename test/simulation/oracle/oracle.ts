@@ -45,6 +45,7 @@ import {
 import { Readings } from './readings.ts';
 import { wrongReply } from './replies.ts';
 import { idsIn, wrongRequest } from './requests.ts';
+import type { ShownStates } from './shown-states.ts';
 
 /** What a hub has of others, beside their events. */
 export const SNAPSHOT = 'forward-sources.json';
@@ -312,6 +313,7 @@ export class Oracle {
     if (journal === undefined) return;
     this.look(journal);
     this.#of(journal).unanswered.received(request);
+    this.#of(journal).shown.received(request);
     this.#readings.received(this.viewOf(journal), request);
   }
 
@@ -334,8 +336,9 @@ export class Oracle {
     const journal = machine.journalFor(request.target);
     if (journal === undefined) return;
     this.look(journal);
-    const { view, unanswered } = this.#of(journal);
+    const { view, unanswered, shown } = this.#of(journal);
     unanswered.replied(request, reply);
+    shown.replied(request, reply);
     if (reply.kind === 'error' && reply.error.includes('it is damaged'))
       this.breaks(`${journal.name} cannot be opened: ${reply.error}`);
     const lacks = (line: SeenLine) => this.#isNotAcknowledged(journal, line);
@@ -412,6 +415,7 @@ export class Oracle {
     watched.startedMs = this.#nowMs();
     watched.view.knowsFrom = 1;
     watched.unanswered.starts();
+    watched.shown.starts();
     this.#decideErase(journal);
     this.checkAcknowledged(journal);
     heard(watched);
@@ -578,6 +582,11 @@ export class Oracle {
         return `event ${seq} of ${journal.name} is neither at its destination nor in a dead letter`;
     }
     return undefined;
+  }
+
+  /** @returns the states that a hub has to list for its sources */
+  shownAt(hub: MachineJournal): ShownStates {
+    return this.#of(hub).shown;
   }
 
   /** By the id of a journal that was always compared with a hub: the last event of it that the hub has confirmed. */
