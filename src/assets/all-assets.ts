@@ -1,4 +1,4 @@
-/** The states of the assets of all journals of a service, in bounded memory, and what metrics say of them. */
+/** The states of the assets of all journals of a service, in limited memory, and their figures for the metrics. */
 
 import type { Limits } from '../config/limits.ts';
 import { BETWEEN_PARTS, keyText } from '../event/asset-key.ts';
@@ -10,10 +10,10 @@ import { type FoldedJournal, JournalAssets } from './journal-assets.ts';
 import { silentMs } from './place.ts';
 
 export interface AllAssetsOptions {
-  /** The keys of `--watch-asset`, each with the parts that the keys of its assets begin with. In hosted mode the first part is the deployment. */
+  /** The keys of `--watch-asset`, each with the first parts of its assets' keys. In hosted mode the first part is the deployment. */
   readonly keys: readonly (readonly string[])[];
   readonly isHosted: boolean;
-  /** @returns the disk of the journal of a deployment, undefined in local mode */
+  /** @returns the disk of a deployment's journal; the deployment is undefined in local mode */
   readonly openDisk: (deployment: string | undefined) => Disk;
   readonly journalOf: (deployment: string | undefined) => FoldedJournal;
   /** See `OwnProgress.nextSeq`. */
@@ -28,7 +28,7 @@ export class AllAssets implements AssetFigures {
   /** By deployment, in the order of their last requests. */
   readonly #all = new Map<string | undefined, JournalAssets>();
   readonly #memory = { bytes: 0, refused: 0 };
-  /** By watched key when the asset that is silent for longest was alive. */
+  /** By watched key: when the asset that has been silent longest last had an event. */
   readonly #oldestMs = new Map<string, number>();
   /** When `findOldest` looks again. */
   #lookMs = 0;
@@ -58,35 +58,35 @@ export class AllAssets implements AssetFigures {
     return one;
   }
 
-  /** Forgets the state of a deployment that was removed: its folder can have another journal when the name is used again. */
+  /** Forgets the state of a removed deployment, since its folder can have another journal when the name is used again. */
   forget(deployment: string): void {
     this.#all.get(deployment)?.close();
     this.#all.get(deployment)?.drop();
     this.#all.delete(deployment);
   }
 
-  /** Ends what is being read. */
+  /** Ends the readings in progress. */
   close(): void {
     for (const one of this.#all.values()) one.close();
   }
 
-  /** The deployments with keys that are watched; in local mode undefined. */
+  /** The deployments with watched keys; in local mode undefined. */
   get watched(): readonly (string | undefined)[] {
     return [...new Set(this.#options.keys.map((key) => this.#split(key)[0]))];
   }
 
   /**
    * @param nowMs in ms since 1970
-   * @returns by key of `--watch-asset` the seconds since the last event of the asset that is silent for longest, as `findOldest` knows
-   *   it; Infinity if there is no asset. A key is left out until its assets are known
+   * @returns by key of `--watch-asset` the seconds since the last event of the asset that has been silent longest, as of
+   *   `findOldest`; Infinity if there is no asset. A key is left out until its assets are known
    */
   ages(nowMs: number): ReadonlyMap<string, number> {
     return new Map([...this.#oldestMs].map(([key, aliveMs]) => [key, silentMs(aliveMs, nowMs) / 1000]));
   }
 
   /**
-   * Finds under each watched key the asset that is silent for longest. Looks again only after a while that grows with the time of a
-   * look, however often it is called.
+   * Finds under each watched key the asset that has been silent longest. However often it is called, it looks again only after a
+   * pause that grows with the duration of a look.
    * @param turn called after each thousand assets
    */
   async findOldest(turn: () => Promise<void>): Promise<void> {
@@ -128,8 +128,8 @@ export class AllAssets implements AssetFigures {
   }
 
   /**
-   * Whether a journal may get another asset. At the limit the journals that are not open leave, since their files have their states;
-   * then the journal with the largest state gets no more, and a little later none does.
+   * Whether a journal may get another asset. At the limit, the states of journals that are not open are dropped first, since their
+   * files have them. Then the journal with the largest state gets no more assets, and a little later none does.
    */
   #hasSpace(deployment: string | undefined): boolean {
     const { assetBytesMax } = this.#options.limits;
@@ -144,12 +144,15 @@ export class AllAssets implements AssetFigures {
   }
 }
 
-/** The share of the memory that other journals than the largest may get beyond it. */
+/** The share of the memory that journals other than the largest may use beyond it. */
 const OTHERS_SHARE = 1 / 8;
-/** A look at the ages waits at least so many times as long as the last one took. */
+/** A look at the ages waits at least this many times as long as the last one took. */
 const LOOK_SHARE = 20;
 
-/** @returns when the asset under a key that is silent for longest was alive; infinite if that is none, or unknown */
+/**
+ * @returns when the asset under a key that has been silent longest last had an event; infinite if there is none, or it
+ * is unknown
+ */
 async function oldestIn(states: AssetStates, prefix: readonly string[], turn: () => Promise<void>): Promise<number> {
   if (states.leftOut.has(prefix.join(BETWEEN_PARTS))) return Number.POSITIVE_INFINITY;
   const nowMs = Date.now();

@@ -25,29 +25,31 @@ export interface LatestJson {
   readonly event_time?: string | undefined;
   readonly partition?: string | undefined;
   readonly data_version?: string | undefined;
-  /** The id of the journal that the event was forwarded from. */
+  /** The id of the journal from which the event was forwarded. */
   readonly source?: string | undefined;
-  /** Whether the journal does not have the event any more; only if so. */
+  /** Whether the journal no longer has the event; absent otherwise. */
   readonly removed?: true | undefined;
 }
 
-/** Since when a result is the same, and in how many results in a row. */
+/** Since when the result is the same, and for how many consecutive results. */
 export interface HoldsJson {
   readonly since: string;
   readonly since_seq: number;
   readonly in_a_row: number;
 }
 
-/** `passed`, `severity` and the members of `LatestJson` are those of the latest result, the others those of the whole check. */
+/** `passed`, `severity` and the members of `LatestJson` belong to the latest result, the others to the whole check. */
 export interface CheckJson extends LatestJson, Partial<HoldsJson> {
   readonly check_name: string;
   readonly passed: boolean;
   readonly severity: string;
-  /** Whether the latest result without a partition is a failure, or the latest one of any partition. Older services do not send it. */
+  /**
+   * Whether the latest result without a partition, or the latest result of any partition, is a failure. Older services do not send it.
+   */
   readonly failing?: boolean;
   readonly failing_severity?: string | undefined;
   readonly failed_partitions?: readonly FailedPartitionJson[] | undefined;
-  /** Number of failures of partitions beyond these. */
+  /** Number of further failures of partitions. */
   readonly failed_partitions_beyond?: number | undefined;
 }
 
@@ -58,7 +60,7 @@ interface FailedPartitionJson extends HoldsJson {
 
 /**
  * @param firstSeq the first event that the journal still has
- * @param isFailingOnly whether only the failing checks are wanted
+ * @param isFailingOnly whether only failing checks are wanted
  * @returns the asset in the form of JSON, as in the reply of `GET /assets`
  */
 export function assetJson(asset: Asset, firstSeq: number, isFailingOnly = false): AssetJson {
@@ -74,8 +76,8 @@ export function* assetTexts(asset: Asset, firstSeq: number, isFailingOnly: boole
 }
 
 /**
- * Yields the JSON of an object in texts, one for each check, so that an asset with many holds nothing up.
- * @param head its members before `checks`, which are the last one; the brace at its end is left out
+ * Yields the JSON of an object in texts, one for each check, so that an asset with many checks delays nothing.
+ * @param head its other members, without the closing brace; `checks` becomes the last member
  */
 export function* textsWithChecks(
   head: object,

@@ -1,4 +1,4 @@
-/** An asset as a line of the file `assets.state`, in both formats that a start reads. */
+/** An asset in the form of a line of `assets.state`, in both formats that a start reads. */
 
 import { BETWEEN_PARTS } from '../event/asset-key.ts';
 import {
@@ -89,7 +89,7 @@ function placeJson({ at, source, ownSeq }: KeptPlace): PlaceJson {
   return { at: at === 0 ? undefined : new Date(at).toISOString(), source, own_seq: ownSeq || undefined };
 }
 
-/** @param json of a line that is whole @returns the asset that `lineTexts` wrote */
+/** @param json the JSON of a complete line @returns the asset that `lineTexts` wrote */
 export function assetOfLine(json: AssetLine): Asset {
   const asset = {
     ...blankAsset(json.asset_key.join(BETWEEN_PARTS)),
@@ -111,14 +111,14 @@ export function assetOfLine(json: AssetLine): Asset {
   return asset;
 }
 
-/** A line of the format of 0.3, which had the latest result of any partition only. */
+/** A line in the format of version 0.3, which only had the latest result of any partition. */
 export interface OldAssetLine extends Pick<AssetLine, 'asset_key' | 'materialization' | 'observation'> {
   readonly checks: readonly ShownCheck[];
 }
 
 /**
- * @param json of a line of format 1
- * @returns the asset. A failing check with a partition fails in that one, and another one as a whole
+ * @param json the JSON of a line of format 1
+ * @returns the asset. If a check fails with a partition, that partition counts as failing, otherwise the whole asset
  */
 export function assetOfOldLine(json: OldAssetLine): Asset {
   const asset = {
@@ -152,7 +152,7 @@ function oldLatest(json: LatestJson): Latest {
   return Object.assign(latestOf(json), placeIn(oldPlace(json)));
 }
 
-/** Format 1 has no seq of a device, so that only the times of its events count. */
+/** Format 1 has no seq of a device, so only the times of its events count. */
 function oldPlace({ time, event_time, source, seq }: LatestJson): PlaceJson {
   if (event_time !== undefined && event_time >= EARLIEST_EVENT && event_time <= time) return { at: event_time, source };
   return { at: time, source, own_seq: source === undefined ? seq : undefined };

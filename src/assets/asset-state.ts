@@ -11,13 +11,15 @@ import { blankCheck, type Check, erasePartitions, isFailing, type SlotSpace, tak
 import { blankLatest, type Latest } from './latest.ts';
 import { type EventPlace, isLater, keepPlace, placeOf, silentMs } from './place.ts';
 
-/** An asset with its state. It is small, because there may be a million assets. */
+/** An asset with its state. It is small, because there can be a million assets. */
 export interface Asset extends SlotSpace {
   /** The parts of the asset's key, joined by `BETWEEN_PARTS`. */
   readonly name: string;
-  /** The last seq that it took: an event up to it changes nothing. */
+  /** The last seq that was added: events up to it change nothing. */
   seen: number;
-  /** When its last event happened, or arrived if no clock of it can be believed, in ms since 1970, and the seq of that event. */
+  /**
+   * When its last event happened, or arrived if none of its clocks can be right, in ms since 1970, and the seq of that event.
+   */
   aliveMs: number;
   aliveSeq: number;
   /** Undefined until the first materialization. */
@@ -26,46 +28,46 @@ export interface Asset extends SlotSpace {
   observation: Latest | undefined;
   /** Checks by name; undefined until the first result of a check. */
   checks: Map<string, Check> | undefined;
-  /** How many of the checks fail. */
+  /** Number of failing checks. */
   failing: number;
-  /** Number of results of checks that were not taken: the asset has too many. */
+  /** Number of results of checks that were not added because the asset has too many checks. */
   checksBeyond: number;
 }
 
-/** What several states together take and refuse. */
+/** What several states together have added and refused. */
 export interface StatesMemory {
-  /** Approximate. */
+  /** Approximate size. */
   bytes: number;
-  /** Number of events that were not taken. */
+  /** Number of events that were not added. */
   refused: number;
 }
 
 export interface AssetStatesOptions {
   readonly limits: Limits;
   readonly memory?: StatesMemory;
-  /** Whether another asset or another check fits into the memory. By default each does. */
+  /** Whether another asset or another check fits into the memory. By default all fit. */
   readonly hasSpace?: () => boolean;
-  /** The keys of `--watch-asset`, each with the parts that the keys of its assets begin with. */
+  /** The keys of `--watch-asset`, each with the first parts of its assets' keys. */
   readonly watched?: readonly (readonly string[])[];
 }
 
-/** The states of all assets. Takes memory for each asset, check and failing partition, not for each event. */
+/** The states of all assets. Uses memory for each asset, check and failing partition, not for each event. */
 export class AssetStates {
-  /** Number of events that were not taken: another asset or check did not fit. */
+  /** Number of events that were not added because another asset or check did not fit. */
   refused = 0;
   /** The names of the assets with a failing check. */
   readonly failing = new Set<string>();
-  /** The watched keys under which an asset was not taken, joined by `BETWEEN_PARTS`: their ages are unknown. */
+  /** The watched keys under which an asset was not added, joined by `BETWEEN_PARTS`. Their ages are unknown. */
   readonly leftOut = new Set<string>();
   readonly #found = new Map<string, Asset>();
   readonly #memory: StatesMemory;
   readonly #hasSpace: () => boolean;
   readonly #limits: Limits;
   readonly #watched: readonly string[];
-  /** The names in order, but for the newest names, which are in any order. */
+  /** The names in order, except the newest names, which are unsorted. */
   #names: string[] = [];
   #newNames: string[] = [];
-  /** Each id once: a hub has few sources and many assets. */
+  /** Each id is stored once: a hub has few sources and many assets. */
   readonly #ids = new Map<string, string>();
   #bytes = 0;
 
@@ -77,8 +79,9 @@ export class AssetStates {
   }
 
   /**
-   * Takes an event; the events of one journal in the order of their seqs. The state goes by when they happened: see `placeOf`.
-   * @param timeMs when it was recorded
+   * Adds an event. The events of one journal must be added in the order of their seqs. The state depends on when they
+   * happened: see `placeOf`.
+   * @param timeMs when the event was recorded
    */
   take(seq: number, timeMs: number, event: Reported): void {
     const asset = this.#found.get(event.key) ?? this.#newAsset(event.key);
@@ -104,7 +107,7 @@ export class AssetStates {
     } else this.#takeCheck(asset, seq, timeMs, place, event);
   }
 
-  /** @param name as in `Asset.name` @returns undefined without an event of the asset, or if it did not fit into the memory */
+  /** @param name see `Asset.name` @returns undefined if the asset has no event, or did not fit into the memory */
   get(name: string): Asset | undefined {
     return this.#found.get(name);
   }
@@ -118,7 +121,7 @@ export class AssetStates {
     return this.#found.size;
   }
 
-  /** Adds an asset that is not there. */
+  /** Adds an asset that is not known yet. */
   put(asset: Asset): void {
     for (const kept of placesOf(asset)) kept.source = this.#sharedId(kept.source);
     this.#add(asset);
@@ -126,7 +129,7 @@ export class AssetStates {
     this.#count(bytesOf(asset));
   }
 
-  /** Forgets assets. @returns how many they were */
+  /** Forgets assets. @returns the number of assets */
   forget(isForgotten: (asset: Asset) => boolean): number {
     const before = this.#found.size;
     for (const asset of this.#found.values()) {
@@ -137,17 +140,17 @@ export class AssetStates {
       this.#count(-ASSET_BYTES - CHARACTER_BYTES * name.length - bytesOf(asset));
     }
     const count = before - this.#found.size;
-    if (count > 0) this.leftOut.clear(); // there is space now, and an asset that does not fit is noted again
+    if (count > 0) this.leftOut.clear(); // there is space now; an asset that does not fit is noted again
     this.#names = this.#names.filter((name) => this.#found.has(name));
     this.#newNames = this.#newNames.filter((name) => this.#found.has(name));
     return count;
   }
 
   /**
-   * Takes out what erased events said; what they counted for stays.
-   * @param wasErased whether the event with a seq was
-   * @param isThere if the keys were erased too: whether an event with this key, and this check if it is given, is in the journal. An
-   *   asset or a check whose latest event was erased is forgotten without one
+   * Removes the texts of erased events; the counts are kept.
+   * @param wasErased whether the event with a seq was erased
+   * @param isThere if the keys were erased too: whether the journal has an event with this key, and with this check if it is given.
+   *   Otherwise an asset or a check whose latest event was erased is forgotten
    */
   erase(wasErased: (seq: number) => boolean, isThere: (key: string, check?: string) => boolean = () => true): void {
     const isGone = (latest: Latest, ...name: Parameters<typeof isThere>) => wasErased(latest.seq) && !isThere(...name);
@@ -171,14 +174,14 @@ export class AssetStates {
     }
   }
 
-  /** Frees the memory that it counts in `AssetStatesOptions.memory`. It must not be used afterwards. */
+  /** Frees the memory that it counts in `AssetStatesOptions.memory`. The object must not be used afterwards. */
   drop(): void {
     this.#count(-this.#bytes);
   }
 
   /**
-   * Events may be taken during the iteration. It does not yield the assets that they add.
-   * @param after the key of an asset, which need not exist
+   * Events can be added during the iteration. It does not yield the assets that they add.
+   * @param after the key of an asset, which can be missing
    * @param prefix the first parts of the keys
    * @returns the assets in the order of their keys
    */
@@ -290,7 +293,7 @@ export class AssetStates {
     this.#memory.bytes += bytes;
   }
 
-  /** Sorts a few thousand names at a time: to sort all of 100,000 at once would stop a service for a tenth of a second. */
+  /** Sorts a few thousand names at a time: sorting all 100,000 at once would stop a service for a tenth of a second. */
   #sortNew(): void {
     if (this.#newNames.length === 0) return;
     const fresh = this.#newNames.sort();
@@ -324,12 +327,15 @@ export function blankAsset(name: string): Asset {
   };
 }
 
-/** @param prefix the first parts of keys; empty for all @returns whether the key of an asset begins with these parts */
+/**
+ * @param prefix the first parts of keys; empty for all keys @returns whether the key of an asset starts with these
+ * parts
+ */
 function isUnder(name: string, prefix: string): boolean {
   return prefix === '' || name === prefix || name.startsWith(`${prefix}${BETWEEN_PARTS}`);
 }
 
-/** @returns a text of at most 256 characters in place of a longer one: its beginning, and a part of its SHA-256 */
+/** @returns a text of at most 256 characters instead of a longer one: its start, and a part of its SHA-256 */
 export function keptText(text: string): string {
   if (text.length <= TEXT_MAX) return text;
   const end = isHighSurrogate(text.charCodeAt(TEXT_HEAD - 1)) ? TEXT_HEAD - 1 : TEXT_HEAD;
@@ -367,18 +373,18 @@ function bytesOf({ materialization, observation, checks, partitions, partitionCh
   return bytes;
 }
 
-/** The bytes of texts that a report chose the length of. */
+/** The bytes of texts whose length a report determines. */
 function bytesOfTexts({ partition = '', dataVersion = '', eventTime = '' }: Latest): number {
   return CHARACTER_BYTES * (partition.length + dataVersion.length + eventTime.length);
 }
 
-/** Measured with 100,000 assets on Node 20. A character takes one byte or two. A check has a slot without a partition. */
+/** Measured with 100,000 assets on Node 20. A character uses one byte or two. A check has a slot without a partition. */
 const ASSET_BYTES = 200;
 const LATEST_BYTES = 130;
 const CHECK_BYTES = 480;
 const SLOT_BYTES = 210;
 const CHARACTER_BYTES = 2;
-/** So many names are sorted at a time. */
+/** The number of names that are sorted at a time. */
 const NEW_NAMES_MAX = 4_096;
 
 /** @returns when the latest event was recorded: `2026-11-20T15:19:45.266Z` */
@@ -391,24 +397,27 @@ export function keyOf({ name }: Pick<Asset, 'name'>): readonly string[] {
   return name.split(BETWEEN_PARTS);
 }
 
-/** @returns the asset's checks with their names, in the order of the names */
+/** @returns the asset's checks with their names, sorted by name */
 export function checksOf({ checks = new Map() }: Asset): [string, Check][] {
   return [...checks].sort(([a], [b]) => (a < b ? -1 : 1));
 }
 
-/** @returns the failing checks with their names, in the order of the names */
+/** @returns the failing checks with their names, sorted by name */
 export function failingOf(asset: Asset): [string, Check][] {
   return asset.failing === 0 ? [] : checksOf(asset).filter(([, check]) => isFailing(check));
 }
 
-/** @returns the latest result of any check, with the count of the results of all checks; undefined without checks */
+/**
+ * @returns the latest result of any check, with the count of the results of all checks; undefined if there are no
+ * checks
+ */
 export function latestCheck(asset: Asset): Latest | undefined {
   const checks = [...(asset.checks?.values() ?? [])];
   if (checks.length === 0) return undefined;
   return { ...newestOf(checks), count: checks.reduce((sum, { count }) => sum + count, 0) };
 }
 
-/** The assets that a reader wants: with a failing check, and without an event for `staleMs`. */
+/** Which assets a reader wants: assets with a failing check, or without an event for `staleMs`. */
 export interface AssetTest {
   readonly failing: boolean | undefined;
   readonly staleMs: number | undefined;
@@ -419,7 +428,7 @@ export function isAskedFor({ failing, aliveMs }: Asset, asked: AssetTest, nowMs:
   return asked.staleMs === undefined || silentMs(aliveMs, nowMs) >= asked.staleMs;
 }
 
-/** @returns assets in arrays of at most 1,000: so many are formatted and printed at a time */
+/** @returns assets in arrays of at most 1,000, the number that is formatted and printed at a time */
 export function* pagesOf<Item>(assets: Iterable<Item>): Generator<readonly Item[]> {
   let page: Item[] = [];
   for (const asset of assets) {
@@ -433,7 +442,10 @@ export function* pagesOf<Item>(assets: Iterable<Item>): Generator<readonly Item[
 
 const PAGE_ASSETS = 1_000;
 
-/** @param all at least one @returns the event that happened last; of two at the same time, the later arrival */
+/**
+ * @param all at least one event @returns the event that happened last; of two at the same time, the one that arrived
+ * later
+ */
 function newestOf(all: readonly Latest[]): Latest {
   return all.reduce((newest, one) =>
     one.at > newest.at || (one.at === newest.at && one.seq > newest.seq) ? one : newest,

@@ -1,6 +1,6 @@
 /**
  * The state of a check: the latest result, and a slot for the results without a partition and for each partition that matters. A check
- * fails while one of its slots does. A pass without a partition is about the whole asset, and ends the failures of all partitions.
+ * fails while one of its slots does. A pass without a partition concerns the whole asset, and ends the failures of all partitions.
  */
 
 import type { Limits } from '../config/limits.ts';
@@ -14,32 +14,32 @@ export interface Slot extends KeptPlace {
   severity: string;
   /** The seq of the latest result. */
   seq: number;
-  /** When the first of the results in a row that are the same happened, in ms since 1970, and its seq. */
+  /** When the first of the consecutive equal results happened, in ms since 1970, and its seq. */
   sinceMs: number;
   sinceSeq: number;
-  /** How many results in a row are the same. */
+  /** Number of consecutive equal results. */
   inARow: number;
 }
 
-/** `Latest` and `passed`, `severity` are those of the latest result of any partition. */
+/** The members of `Latest`, `passed` and `severity` belong to the latest result of any partition. */
 export interface Check extends Latest {
   passed: boolean;
   severity: string;
-  /** Results without a partition; undefined without one. */
+  /** The results without a partition; undefined if there are none. */
   whole: Slot | undefined;
   /** The latest pass without a partition, if `whole` is a failure after it. */
   ended: KeptPlace | undefined;
-  /** Failing partitions, and a few that passed last; undefined without a partition. */
+  /** Failing partitions, and the few that passed last; undefined if no result has a partition. */
   partitions: Map<string, Slot> | undefined;
-  /** How many of these fail. */
+  /** The number of failing partitions among these. */
   failures: number;
-  /** How many failures of partitions have no slot. */
+  /** The number of failures of partitions without a slot. */
   beyond: number;
 }
 
-/** What an asset and its checks share. */
+/** The slots that an asset and its checks share. */
 export interface SlotSpace {
-  /** How many partitions of all checks have a slot, and the characters of their names. */
+  /** Number of partitions of all checks that have a slot, and the characters of their names. */
   partitions: number;
   partitionCharacters: number;
 }
@@ -51,12 +51,12 @@ export interface Result {
   readonly partition: string | undefined;
   readonly passed: boolean;
   readonly severity: string;
-  /** Whether it might be one of a partition all the same. */
+  /** Whether the event was erased, so that it might have had a partition. */
   readonly isErased: boolean;
   readonly place: EventPlace;
 }
 
-/** In one literal: an object that is spread into another one takes several times the memory. */
+/** Created by a single literal: an object that is spread into another one uses several times as much memory. */
 export function blankCheck(): Check {
   return {
     count: 0,
@@ -78,12 +78,14 @@ export function blankCheck(): Check {
   };
 }
 
-/** Whether a check fails: its latest result without a partition is a failure, or the latest one of any partition. */
+/**
+ * Whether a check fails: the latest result without a partition, or the latest result of any partition, is a failure.
+ */
 export function isFailing({ whole, failures, beyond }: Check): boolean {
   return failures > 0 || beyond > 0 || whole?.passed === false;
 }
 
-/** Yields the slots that fail, each with its partition; undefined for the one without. */
+/** Yields the failing slots, each with its partition, which is undefined for the slot without one. */
 export function* failuresOf({
   whole,
   partitions,
@@ -93,7 +95,9 @@ export function* failuresOf({
   if (failures > 0) for (const [name, slot] of partitions!) if (!slot.passed) yield [name, slot];
 }
 
-/** @returns the worst severity of the slots that fail; without such a slot the severity of the latest result; undefined while it passes */
+/**
+ * @returns the worst severity of the failing slots; without such a slot the severity of the latest result; undefined if the check passes
+ */
 export function failingSeverity(check: Check): string | undefined {
   if (!isFailing(check)) return undefined;
   let worst: string | undefined;
@@ -105,8 +109,8 @@ export function failingSeverity(check: Check): string | undefined {
 }
 
 /**
- * @returns the slot that says since when a check has its state: the failure that began first, or while the check passes the slot of the
- *   latest result. Undefined if the latest result has no slot
+ * @returns the slot that shows since when a check has its state: the failure that started first, or while the check passes the slot of
+ *   the latest result. Undefined if the latest result has no slot
  */
 export function holdingSlot(check: Check): Slot | undefined {
   let first: Slot | undefined;
@@ -115,7 +119,7 @@ export function holdingSlot(check: Check): Slot | undefined {
   return check.partition === undefined ? check.whole : check.partitions?.get(check.partition);
 }
 
-/** Takes a result into its slot. Its name and its values are copies. */
+/** Adds a result to its slot. The name and the values are copied. */
 export function takeResult(check: Check, result: Result, space: SlotSpace, limits: Limits): void {
   if (result.isErased) takeErased(check, result, space);
   else if (result.partition === undefined) takeWhole(check, result, space);
@@ -146,7 +150,10 @@ function takeWhole(check: Check, result: Result, space: SlotSpace): void {
   }
 }
 
-/** As of a partition whose name is not known, so that an erased pass ends no failure of another one. */
+/**
+ * Treated like a result of a partition with an unknown name, so that an erased pass does not end the failure of another
+ * partition.
+ */
 function takeErased(check: Check, result: Result, space: SlotSpace): void {
   const ended = lastPass(check);
   const isWhole = check.partitions === undefined && check.whole !== undefined;
@@ -163,7 +170,7 @@ function takePartition(check: Check, name: string, result: Result, space: SlotSp
   if (!isLater(known, place, timeMs)) return;
   const isFull = space.partitions >= limits.assetPartitionsMax;
   if (known === undefined && passed) {
-    if (check.beyond > 0) check.beyond -= 1; // perhaps one of those
+    if (check.beyond > 0) check.beyond -= 1; // perhaps it was one of these
     if (isFull) return;
   }
   if (
@@ -188,7 +195,7 @@ function takePartition(check: Check, name: string, result: Result, space: SlotSp
   if (passed && check.partitions!.size - check.failures > PASSED_PARTITIONS) removeOldestPass(check, space);
 }
 
-/** A late failure of a partition does not come back while its pass is known. */
+/** A late failure of a partition does not return while its pass is known. */
 function removeOldestPass(check: Check, space: SlotSpace): void {
   let oldest: readonly [string, Slot] | undefined;
   for (const one of check.partitions!) {
@@ -201,8 +208,8 @@ function removeOldestPass(check: Check, space: SlotSpace): void {
 }
 
 /**
- * Takes out the partitions whose latest result was erased. A failure stays, without the name of its partition.
- * @param wasErased whether the event with a seq was
+ * Removes the partitions whose latest result was erased. A failure is kept, without the name of its partition.
+ * @param wasErased whether the event with a seq was erased
  */
 export function erasePartitions(check: Check, wasErased: (seq: number) => boolean, space: SlotSpace): void {
   for (const [name, slot] of check.partitions ?? []) {
@@ -219,7 +226,7 @@ function removeSlot(check: Check, name: string, { passed }: Slot, space: SlotSpa
   space.partitionCharacters -= name.length;
 }
 
-/** A result that is the same as the one before continues what holds since then. */
+/** A result that equals the previous one continues its state. */
 function overwrite(slot: Slot, { seq, timeMs, passed, severity, place }: Result): void {
   if (slot.inARow === 0 || slot.passed !== passed) {
     slot.sinceMs = place.at ?? timeMs;
@@ -247,5 +254,5 @@ export function blankSlot(): Slot {
   };
 }
 
-/** Slots for partitions that passed; the latest passes have them. */
+/** Number of slots for passed partitions. The latest passes have them. */
 const PASSED_PARTITIONS = 8;

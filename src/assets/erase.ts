@@ -1,4 +1,4 @@
-/** Takes out of the state of a folder's assets what erased events said. */
+/** Removes the texts of erased events from the state of a folder's assets. */
 
 import type { Limits } from '../config/limits.ts';
 import { detach } from '../config/memory.ts';
@@ -14,9 +14,9 @@ import { boundState, loadingOf } from './kept.ts';
 import { writeState } from './state-file.ts';
 
 /**
- * Writes the file anew, if there is one, after the lines were: it names the last line that it has by the crc of that line. A file of
- * other events goes, since it is made again anyway.
- * @throws the error of a system call; it may be called again
+ * Rewrites the file, if there is one, after the lines were rewritten, since it identifies its last line by the crc of that line. A
+ * file that belongs to other events is removed, since it will be created again anyway.
+ * @throws the error of a system call; it can be called again then
  */
 export async function eraseInState(disk: Disk, { seqs, all }: EraseOrder, limits: Limits): Promise<void> {
   const kept = (await boundState(loadingOf(disk, limits)))?.kept;
@@ -33,7 +33,7 @@ export async function eraseInState(disk: Disk, { seqs, all }: EraseOrder, limits
   await writeState(disk, kept, async () => {});
 }
 
-/** @returns the assets of the state that events of the journal are about, and their checks */
+/** @returns those assets of the state that have events in the journal, and their checks */
 async function namesIn(disk: Disk, states: AssetStates, limits: Limits): Promise<ReadonlySet<string>> {
   const names = new Set<string>();
   for await (const lines of readJournal(disk, { progress: AT_REST, limits }, () => {})) {

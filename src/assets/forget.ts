@@ -1,10 +1,10 @@
-/** Which assets `assetlog assets forget` ends the state of. */
+/** The assets whose state `assetlog assets forget` ends. */
 
 import { hasPrefix } from '../event/asset-key.ts';
 import { type Asset, keyOf } from './asset-state.ts';
 import { silentMs } from './place.ts';
 
-/** What is to be forgotten: one asset, or those under a key that had no event for a time. */
+/** What must be forgotten: one asset, or all assets under a key that had no event for a time. */
 export type Forget =
   | { readonly key: readonly string[] }
   | { readonly key_prefix: readonly string[]; readonly before_ms: number };

@@ -1,15 +1,16 @@
 /**
- * The state of the assets of one journal in the memory of a service. One state answers `/assets` and the page, and keeps the ages of
- * `--watch-asset`; its file is what the command reads beside the service, and the next start.
+ * The state of the assets of one journal, in the memory of a service. It is the source of `/assets`, of the page and of the ages of
+ * `--watch-asset`. Its file is read by the command while the service runs, and by the next start.
  *
- * - It follows the journal. A batch is taken after its sync, from the members at hand, if the state has all events before it.
- * - Otherwise the state is behind, as at a start, and reads the file and the lines after it. It reads in turns, and for each byte that
- *   is recorded meanwhile two bytes without a turn, so that it arrives however many reports arrive. The last batches are kept until
- *   the reading has come to them, so that it has an end.
- * - Appends and replies never wait for the file. Retention does, until the file has what is removed, or the journal has closed
- *   another segment; if it cannot be written, retention removes all the same, and the file is written later.
- * - The lock of the journal protects the file: it is written only while the journal is open, and last before its clean stop.
- * - After the journal was closed, the state stays in memory until it is needed for others (`drop`).
+ * - It follows the journal. If the state has all events before a batch, the batch is added after its sync, from the members in memory.
+ * - Otherwise the state is behind, for example at a start, and reads the file and the lines after it. It reads in turns. For each byte
+ *   that is recorded at the same time it also reads two bytes without a turn, so that it catches up however many reports arrive. The
+ *   last batches are kept in memory until the reading reaches them, so that it ends.
+ * - Appends and replies never wait for the file. Retention waits until the file has the events that will be removed, or the journal
+ *   has closed another segment. If the file cannot be written, retention removes the events nevertheless, and the file is written
+ *   later.
+ * - The lock of the journal protects the file: it is written only while the journal is open, the last time before its clean stop.
+ * - After the journal is closed, the state is kept in memory until other states need the memory (`drop`).
  */
 
 import type { Limits } from '../config/limits.ts';
@@ -27,11 +28,11 @@ import type { IsForgotten } from './forget.ts';
 import { contentsIn, foldLines, isOfJournal, loadKept, noteUnseen, passUnseen } from './kept.ts';
 import { isSaved, type Kept, type Saved, writeState } from './state-file.ts';
 
-/** A journal of the service, for reading. */
+/** A journal of the service, for readers. */
 export interface FoldedJournal {
   /**
-   * @param mayReadNow whether a chunk of so many bytes waits for no turn
-   * @returns its disk, on which each other chunk of a file waits for its turn
+   * @param mayReadNow whether a chunk of this many bytes can be read without a turn
+   * @returns its disk, on which every other chunk of a file waits for its turn
    */
   diskFor(options: { readonly signal: AbortSignal; readonly mayReadNow: (bytes: number) => boolean }): ReadableDisk;
   progress(): Progress;
@@ -51,17 +52,17 @@ export interface JournalAssetsOptions {
 }
 
 type Reading =
-  /** Nothing is in memory, and the next request reads it. `problem` is why the last reading failed. */
+  /** Nothing is in memory; the next request reads it. `problem` is the reason why the last reading failed. */
   | { readonly kind: 'none'; readonly problem?: Error }
   | {
       readonly kind: 'behind';
-      /** Undefined until the file was read. */
+      /** Undefined until the file is read. */
       kept: Kept | undefined;
-      /** Whether it continues with a state that was in memory. */
+      /** Whether it continues from a state that was in memory. */
       readonly isContinued: boolean;
-      /** The last event that is read while the journal is not open. */
+      /** The last event to read while the journal is not open. */
       readonly untilSeq: number;
-      /** Ends the reading for good. */
+      /** Ends the reading permanently. */
       readonly ending: AbortController;
     }
   | { readonly kind: 'current'; readonly kept: Kept };
@@ -70,7 +71,7 @@ export class JournalAssets implements Follower {
   readonly #options: JournalAssetsOptions;
   #reading: Reading = { kind: 'none' };
   #isOpen = false;
-  /** Whether the folder is locked, so that the file may be written. */
+  /** Whether the folder is locked, so that the file can be written. */
   #isLocked = false;
   readonly #readings = new Mutex();
   readonly #saves = new Mutex();
@@ -78,18 +79,18 @@ export class JournalAssets implements Follower {
   readonly #rotations = new Waiters();
   readonly #hurried = new Waiters();
   #isClosing = false;
-  /** Retention waits: what is read continues without turns. */
+  /** Whether retention is waiting. The reading then continues without turns. */
   #isUrgent = false;
-  /** Bytes that may be read without a turn. */
+  /** Number of bytes that can be read without a turn. */
   #creditBytes = 0;
-  /** The last batches in a row that were recorded while the state was behind. */
+  /** The last consecutive batches that were recorded while the state was behind. */
   #waiting: Committed[] = [];
   #waitingBytes = 0;
-  /** The file that was read or written last; undefined if there is none that fits. */
+  /** The file that was last read or written; undefined if no matching file exists. */
   #saved: Saved | undefined;
-  /** Whether assets were forgotten since. */
+  /** Whether assets were forgotten since then. */
   #isChanged = false;
-  /** Bytes of lines since then. */
+  /** Number of bytes of lines since then. */
   #grownBytes = 0;
   #retry: NodeJS.Timeout | undefined;
   #isSaving = false;
@@ -100,7 +101,7 @@ export class JournalAssets implements Follower {
     this.#options = options;
   }
 
-  /** Whether its journal is open, or a state is being read: then it must stay in memory. */
+  /** Whether its journal is open, or a state is being read, so that the state must be kept in memory. */
   get isBusy(): boolean {
     return this.#isOpen || this.#reading.kind === 'behind';
   }
@@ -114,17 +115,20 @@ export class JournalAssets implements Follower {
     return this.#reading.kind === 'behind' && !this.#reading.ending.signal.aborted;
   }
 
-  /** The state as far as it was read; undefined if nothing was. */
+  /** The state as far as it was read; undefined if nothing was read. */
   get #kept(): Kept | undefined {
     return this.#reading.kind === 'none' ? undefined : this.#reading.kept;
   }
 
-  /** The state with all events that are durable; undefined while it is being read. */
+  /** The state with all durable events; undefined while it is being read. */
   get current(): Kept | undefined {
     return this.#reading.kind === 'current' ? this.#reading.kept : undefined;
   }
 
-  /** The same, and while the journal is opened again the state before; undefined until all of it was read once. */
+  /**
+   * Like `current`, but while the journal is being opened again the previous state. Undefined until everything was read
+   * once.
+   */
   get lastKnown(): Kept | undefined {
     const reading = this.#reading;
     return reading.kind === 'behind' && !reading.isContinued ? undefined : this.#kept;
@@ -135,7 +139,7 @@ export class JournalAssets implements Follower {
     return this.#isOpen && this.#reading.kind === 'current';
   }
 
-  /** How far it was read; undefined before it was begun. */
+  /** The last event that was read; undefined before the reading started. */
   get lastSeq(): number | undefined {
     return this.#kept?.seq;
   }
@@ -161,7 +165,7 @@ export class JournalAssets implements Follower {
     this.#dropWaiting();
   }
 
-  /** Ends what is being read, and waits for no turn any more: none comes while the service stops. */
+  /** Ends the reading in progress. It no longer waits for turns, since there are none while the service stops. */
   close(): void {
     this.#isClosing = true;
     this.#hurried.wake();
@@ -179,14 +183,14 @@ export class JournalAssets implements Follower {
 
   readonly committed = (batch: Committed): void => {
     const kept = this.#kept;
-    if (kept === undefined || batch.lines.length === 0) return; // the next reading reads these lines
+    if (kept === undefined || batch.lines.length === 0) return; // the next reading will read these lines
     const bytes = batch.after.bytes - batch.before.bytes;
     this.#grownBytes += bytes;
     if (kept.seq === batch.before.chain.seq - 1) take(kept, batch);
     else this.#wait(batch, bytes);
   };
 
-  /** Keeps a batch that the reading has not come to. */
+  /** Keeps a batch that the reading has not reached yet. */
   #wait(batch: Committed, bytes: number): void {
     this.#creditBytes += CREDIT_FACTOR * bytes;
     if (this.#waitingBytes + bytes > this.#options.limits.assetsWaitBytes) this.#dropWaiting();
@@ -194,13 +198,13 @@ export class JournalAssets implements Follower {
     this.#waitingBytes += bytes;
   }
 
-  /** They are read from the journal. */
+  /** They are read from the journal instead. */
   #dropWaiting(): void {
     this.#waiting = [];
     this.#waitingBytes = 0;
   }
 
-  /** Takes the batches that the reading has come to. @returns whether the state has all durable events */
+  /** Adds the batches that the reading has reached. @returns whether the state has all durable events */
   #catchUp(kept: Kept): boolean {
     for (const batch of this.#waiting) if (batch.before.chain.seq <= kept.seq + 1) take(kept, batch);
     const isCurrent = !this.#isOpen || kept.seq >= this.#durableSeq();
@@ -223,9 +227,9 @@ export class JournalAssets implements Follower {
     this.#isUrgent = true;
     while (this.#isBehind && (this.lastSeq ?? -1) < lastSeq) await this.#advanced.wait();
     this.#isUrgent = false;
-    // A disk that fills up in the time of a few writes must not wait for the file.
+    // A disk can fill up in the time of a few writes, so the closing of another segment ends the wait for the file.
     if ((this.#saved?.seq ?? -1) < lastSeq) await Promise.race([this.#save(), this.#rotations.wait()]);
-    if (!this.#isOpen && this.#reading.kind === 'current') this.drop(); // it ends with the removed file
+    if (!this.#isOpen && this.#reading.kind === 'current') this.drop(); // the state ended with the removed file
   };
 
   readonly closing = async (): Promise<void> => {
@@ -237,8 +241,8 @@ export class JournalAssets implements Follower {
   };
 
   /**
-   * Forgets assets durably, after what is being read now.
-   * @returns how many they were
+   * Forgets assets durably, after the current reading.
+   * @returns the number of assets
    * @throws Error if the journal is not open, or the state cannot be read or written
    */
   async forget(isForgotten: IsForgotten, signal: AbortSignal): Promise<number> {
@@ -254,9 +258,9 @@ export class JournalAssets implements Follower {
   }
 
   /**
-   * Reads the state, after what is being read now.
-   * @param kept continues with a state in memory
-   * @param untilSeq the last event that is read of a journal that is not open
+   * Reads the state, after the current reading.
+   * @param kept a state in memory from which to continue
+   * @param untilSeq the last event to read if the journal is not open
    */
   #begin(kept: Kept | undefined, untilSeq = Number.POSITIVE_INFINITY): void {
     if (this.#reading.kind === 'behind') this.#reading.ending.abort();
@@ -275,7 +279,7 @@ export class JournalAssets implements Follower {
     });
   }
 
-  /** @returns the last seq of the journal while it is open; infinite while it is not: then all of it is at rest */
+  /** @returns the last durable seq of the journal; infinite while it is not open, since all of it is then durable */
   #durableSeq(): number {
     const nextSeq = this.#isOpen ? this.#options.nextSeq() : undefined;
     return nextSeq === undefined ? Number.POSITIVE_INFINITY : nextSeq - 1;
@@ -309,7 +313,7 @@ export class JournalAssets implements Follower {
     if (this.#isOpen && this.#grownBytes >= limits.assetsSaveBytes) void this.#save();
   }
 
-  /** Takes the lines up to `untilSeq`. @throws the error of a system call */
+  /** Adds the lines up to `untilSeq`. @throws the error of a system call */
   async #readLines(kept: Kept, untilSeq: number, signal: AbortSignal): Promise<void> {
     const { journal, limits } = this.#options;
     const mayReadNow = (bytes: number): boolean => {
@@ -335,7 +339,7 @@ export class JournalAssets implements Follower {
     });
   }
 
-  /** Whether a state in memory is the one of the journal and of its file. */
+  /** Whether a state in memory still matches the journal and the file. */
   async #isStillSaved(kept: Kept | undefined): Promise<boolean> {
     const { disk, limits } = this.#options;
     if (kept === undefined) return false;
@@ -343,7 +347,7 @@ export class JournalAssets implements Follower {
     return isFileSame && (await isOfJournal({ disk, limits }, kept.end, await contentsIn(disk)));
   }
 
-  /** Writes the file if it lacks something. Never rejects: after a failure it is tried again, while the journal is open. */
+  /** Writes the file if something has changed. Never rejects: after a failure it tries again while the journal is open. */
   async #save(): Promise<void> {
     await this.#saves.run(async () => {
       const kept = this.#kept;
@@ -387,7 +391,7 @@ export class JournalAssets implements Follower {
   }
 }
 
-/** Takes the events of a batch that the state does not have. */
+/** Adds the events of a batch that the state does not have yet. */
 function take(kept: Kept, { lines, time, before, after }: Committed): void {
   const timeMs = time.getTime();
   const firstSeq = before.chain.seq;
@@ -399,5 +403,5 @@ function take(kept: Kept, { lines, time, before, after }: Committed): void {
   kept.end = { seq, id: after.lastId!, crc: hex(after.chain.crc) };
 }
 
-/** Bytes that are read without a turn for each byte that is recorded while the state is behind. */
+/** Bytes that are read without a turn for each byte recorded while the state is behind. */
 const CREDIT_FACTOR = 2;

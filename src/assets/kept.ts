@@ -23,14 +23,15 @@ export interface Loading {
   readonly limits: Limits;
 }
 
-/** How a command reads the state of a folder: a service logs what is wrong with the file. */
+/** The way in which a command reads the state of a folder. It logs nothing: a service logs the problems of the file. */
 export function loadingOf(disk: ReadableDisk, limits: Limits): Loading {
   const notices = createNotices('error', false, () => {});
   return { disk, limits, notices, newStates: () => new AssetStates({ limits }) };
 }
 
 /**
- * Reads the file. If it is missing, not whole, or of another journal, the state begins with the first line of the journal.
+ * Reads the file. If it is missing, incomplete, or from another journal, the state starts with the first line of the
+ * journal.
  * @throws the error of a system call that reads the journal
  */
 export async function loadKept(loading: Loading): Promise<{ readonly kept: Kept; readonly saved: Saved | undefined }> {
@@ -61,7 +62,7 @@ export async function loadKept(loading: Loading): Promise<{ readonly kept: Kept;
   return { kept, saved: undefined };
 }
 
-/** Whether the last line that a state has is in the journal, or was removed by retention. @throws the error of a system call */
+/** Whether the last line of a state is in the journal, or was removed by retention. @throws the error of a system call */
 export async function isOfJournal(
   loading: Pick<Loading, 'disk' | 'limits'>,
   end: LineMark,
@@ -87,9 +88,9 @@ async function findLine(
 }
 
 /**
- * After a repair the last line that the state has can have another crc, because lines before it are gone. The state stays, since it
- * has the events of these lines.
- * @returns the state with the crc of now, to be written; undefined if that is not necessary, or the line is gone as well
+ * After a repair the last line of the state can have another crc, because lines before it are gone. The state is kept, since it has
+ * the events of these lines.
+ * @returns the state with the current crc, to be written; undefined if that is not necessary, or the line is gone too
  * @throws the error of a system call
  */
 export async function rebound(loading: Loading): Promise<Kept | undefined> {
@@ -98,8 +99,9 @@ export async function rebound(loading: Loading): Promise<Kept | undefined> {
 }
 
 /**
- * @returns the state in the file with the crc that its last line has now, and whether it had another one; undefined without a file, or
- *   if the journal does not have that line and retention did not remove it
+ * @returns the state in the file with the current crc of its last line, and whether that crc has changed; undefined if there is no
+ * file,
+ *   or if the journal does not have that line and retention did not remove it
  * @throws the error of a system call
  */
 export async function boundState(
@@ -115,12 +117,12 @@ export async function boundState(
   return line?.id === kept.end.id ? { kept: { ...kept, end: line }, isOther: line.crc !== kept.end.crc } : undefined;
 }
 
-/** @throws the error of a system call, but for a folder that does not exist yet */
+/** @throws the error of a system call, except for a missing folder */
 export async function contentsIn(disk: Pick<ReadableDisk, 'list'>): Promise<Contents> {
   return contentsOf(await disk.list().catch(unlessAbsent<string[]>([])));
 }
 
-/** Names the events that retention removed before the state had them. */
+/** Reports the events that retention removed before the state had read them. */
 export function noteUnseen({ notices }: Pick<Loading, 'notices'>, kept: Kept, { clearedSeq }: Contents): void {
   if (clearedSeq <= kept.seq) return;
   const range = { first: kept.seq + 1, last: clearedSeq };
@@ -132,7 +134,7 @@ export function noteUnseen({ notices }: Pick<Loading, 'notices'>, kept: Kept, { 
   if (kept.end.seq < clearedSeq) kept.end = { seq: clearedSeq, id: '', crc: '' };
 }
 
-/** Names events that the state will never have: their lines are gone. */
+/** Records events that the state will never have, because their lines are gone. */
 export function passUnseen(kept: Kept, range: GoneRange): void {
   kept.unseen = [...kept.unseen, range].slice(-UNSEEN_MAX);
   kept.seq = range.last;
@@ -150,7 +152,7 @@ export interface Folding {
   readonly onLines: (lines: readonly Line[]) => void;
 }
 
-/** Takes the lines after the state. @throws the error of a system call */
+/** Adds the lines after the state. @throws the error of a system call */
 export async function foldLines(kept: Kept, folding: Folding): Promise<void> {
   const { disk, progress, limits, untilSeq, signal, onRemark, onLines } = folding;
   const once = AbortSignal.abort();
@@ -161,7 +163,7 @@ export async function foldLines(kept: Kept, folding: Folding): Promise<void> {
     takeLines(kept, lines);
     onLines(lines);
   }
-  // A repair might not have found the last events, and no line shows that yet.
+  // A repair might not have found the last events, and there is no later line yet that shows this.
   const last = Math.min(afterGone(kept.seq + 1, (await contentsIn(disk)).lost) - 1, untilSeq);
   if (last > kept.seq) passUnseen(kept, { first: kept.seq + 1, last });
 }
@@ -171,7 +173,8 @@ function takeLines(kept: Kept, lines: readonly Line[]): void {
   for (const { bytes, start, end, seq } of lines) {
     const text = timeOf(bytes, start, seq);
     if (text !== time) [time, timeMs] = [text, Date.parse(text)]; // the lines of a batch have the same time
-    // Retention had removed them before a backup, and a restored folder has what is before them, or a repair did not find them.
+    // Either retention removed them before a backup, and a restored folder has the events before them, or a repair did not find
+    // them.
     if (seq > kept.seq + 1) passUnseen(kept, { first: kept.seq + 1, last: seq - 1 });
     kept.seq = seq;
     kept.states.take(seq, timeMs, reportedOf(bytes, start, end, seq));
@@ -181,9 +184,9 @@ function takeLines(kept: Kept, lines: readonly Line[]): void {
 }
 
 /**
- * Reads the state of the assets of a journal that no other reading continues, also beside the service that writes it.
+ * Reads the state of the assets of a journal independently of other readings, even while a service writes the journal.
  * @param onRemark called with the remarks about the lines
- * @returns also the first event that the journal still has
+ * @returns the state, and the first event that the journal still has
  * @throws the error of a system call
  */
 export async function readKept(
@@ -200,12 +203,12 @@ export async function readKept(
     const all = { untilSeq: Number.POSITIVE_INFINITY, signal: never, onLines: () => {} };
     await foldLines(kept, { disk, progress, limits, ...all, onRemark: (remark) => remarks.push(remark) });
     const { segments, clearedSeq } = await contentsIn(disk);
-    // The service has written the state with what it removed since.
+    // The service has written a state that includes the events removed since then.
     if (clearedSeq > beganSeq && listings < limits.verifyListingsMax) continue;
     for (const remark of remarks) onRemark(remark);
     return { kept, firstSeq: segments[0]?.firstSeq ?? clearedSeq + 1 };
   }
 }
 
-/** Ranges of unseen events that are named; older ones are left out. */
+/** The most ranges of unseen events that are listed; older ones are left out. */
 const UNSEEN_MAX = 100;

@@ -1,18 +1,18 @@
-/** The count of the events of one kind, or of one check, and the values of the latest one. */
+/** The number of events of one kind, or of one check, and the values of the latest one. */
 
 import type { KeptPlace } from './place.ts';
 
 /**
- * Each event overwrites the same object: the garbage of ten million new objects would take more memory than a million assets. `at`,
- * `source` and `ownSeq` are the place of the latest event.
+ * Each event overwrites the same object, since the garbage of ten million new objects would use more memory than a million assets.
+ * `at`, `source` and `ownSeq` are the place of the latest event.
  */
 export interface Latest extends KeptPlace {
   count: number;
-  /** Of the latest event. */
+  /** The seq of the latest event. */
   seq: number;
   /** When it was recorded, in milliseconds since 1970. */
   timeMs: number;
-  /** Its `event_time`, as it is recorded. */
+  /** Its `event_time` in the recorded form. */
   eventTime: string | undefined;
   partition: string | undefined;
   dataVersion: string | undefined;

@@ -1,26 +1,32 @@
 /**
- * When an event happened, as far as its clocks can be believed. The state of assets goes by this, whatever the order in which events
- * arrive: a report about January that arrives today does not replace the result of today.
+ * When an event happened, as far as its clocks can be believed. This determines the state of assets, whatever the order in which
+ * events arrive: a report about January that arrives today does not replace today's result.
  *
- * The first of these times counts that can be right: `event_time`, `recorded` (when a device recorded a forwarded event), `time` (when
- * it arrived here). If none can, the event is the newest by its arrival. The clock is never read here, so that each reading of a
- * journal leads to the same state.
+ * The first of the following times that can be right counts: `event_time`, `recorded` (when a device recorded a forwarded event),
+ * `time` (when it arrived here). If none can be right, the event counts as the newest when it arrives. The clock is never read here,
+ * so each reading of a journal results in the same state.
  */
 
 import { believedEventMs, believedRecordingMs, CLOCK_AHEAD_MS, EARLIEST_MS } from '../event/event-time.ts';
 import type { Reported } from '../journal/line/reported.ts';
 
-/** Where an event belongs. */
+/** The position of an event in the order of events. */
 export interface EventPlace {
-  /** When it happened, in ms since 1970; undefined if no clock of it can be believed. */
+  /** When it happened, in ms since 1970; undefined if none of its clocks can be right. */
   readonly at: number | undefined;
-  /** The journal that its order is known of: the id that it was forwarded from, undefined for this one. */
+  /**
+   * The journal in which its order is known: the id of the journal from which it was forwarded, undefined for this
+   * journal.
+   */
   readonly source: string | undefined;
-  /** Its seq in that journal; 0 if its sender said when it happened, so that the order of a journal says nothing. */
+  /**
+   * Its seq in that journal; 0 if its sender reported when it happened, since the order of a journal is then
+   * irrelevant.
+   */
   readonly ownSeq: number;
 }
 
-/** The place of the last event of something, as it is kept. `at` is 0 if it is unknown. */
+/** The stored place of the last event of some kind. `at` is 0 if unknown. */
 export interface KeptPlace {
   at: number;
   source: string | undefined;
@@ -29,7 +35,7 @@ export interface KeptPlace {
 
 /**
  * @param timeMs the `time` of its line
- * @param source that of the event, as a text that may be kept
+ * @param source the source of the event, as a text that can be kept in memory
  */
 export function placeOf(seq: number, timeMs: number, event: Reported, source: string | undefined): EventPlace {
   const { eventTime, sourceSeq, recorded } = event;
@@ -39,13 +45,13 @@ export function placeOf(seq: number, timeMs: number, event: Reported, source: st
 }
 
 /**
- * @param kept of the last event; undefined without one
+ * @param kept the place of the last event; undefined if there is none
  * @param timeMs the `time` of the line of the new event
  * @returns whether the new event replaces it
  */
 export function isLater(kept: KeptPlace | undefined, place: EventPlace, timeMs: number): boolean {
   if (kept === undefined) return true;
-  // The order of a journal is never doubted, and what a device sends again changes nothing.
+  // The order of a journal is never doubted, so events that a device sends again change nothing.
   if (place.ownSeq > 0 && kept.ownSeq > 0 && place.source === kept.source) return place.ownSeq > kept.ownSeq;
   if (place.at === undefined) return true;
   if (timeMs >= EARLIEST_MS && kept.at > timeMs) return true; // the clock of the last event was ahead
@@ -57,7 +63,10 @@ export function copyPlace({ at, source, ownSeq }: KeptPlace): KeptPlace {
   return { at, source, ownSeq };
 }
 
-/** Keeps the place of an event in place of that of an earlier one. An unknown time hides nothing, so it keeps the time before. */
+/**
+ * Stores the place of an event instead of the place of an earlier one. An unknown time hides nothing, so the previous time is
+ * kept.
+ */
 export function keepPlace(kept: KeptPlace, { at, source, ownSeq }: EventPlace): void {
   if (at !== undefined) kept.at = at;
   kept.source = source;
@@ -66,7 +75,7 @@ export function keepPlace(kept: KeptPlace, { at, source, ownSeq }: EventPlace): 
 
 /**
  * @param aliveMs when the last event of an asset happened
- * @returns for how long it has been silent, in ms; infinite if that time is ahead of the clock and proves nothing
+ * @returns for how long it has been silent, in ms; infinite if that time is ahead of the clock and so proves nothing
  */
 export function silentMs(aliveMs: number, nowMs: number): number {
   return aliveMs > nowMs + CLOCK_AHEAD_MS ? Number.POSITIVE_INFINITY : Math.max(0, nowMs - aliveMs);

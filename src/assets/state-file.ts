@@ -1,6 +1,6 @@
 /**
- * The file `assets.state` beside the events of a journal: the state of its assets, so that a start need not read all events, and so
- * that what retention removes stays in the state.
+ * The file `assets.state` beside the events of a journal. It has the state of the assets, so that a start does not have to read all
+ * events, and so that removed events are still part of the state.
  *
  *     file = head asset… end                          (JSON lines)
  *     head = {"format":2,"seq":…,"since_seq":…,"unseen":[[4,6]],"refused":0,"left_out":[["a"]],"crc":"…"}
@@ -8,13 +8,14 @@
  *     end  = {"assets":…,"seq":…,"id":"…","line_crc":"…","file_crc":"…","crc":"…"}
  *
  * The `crc` of each line is the CRC-32 of its bytes before that member, `file_crc` that of all lines before the end. A broken line
- * costs its asset only. The file is written to another name, synced and renamed, so after a crash it is complete, or the one before.
+ * affects only its own asset. The file is written to another name, synced and renamed, so after a crash it is either complete or the
+ * previous one.
  *
- * Events may be recorded while the assets are written. The file has all events up to the `seq` of its head, and of some assets
- * later events too, but none after the line that its end names. A reader takes the lines after the head once more: an asset has the
- * seq that it has seen, so that no event counts twice.
+ * Events can be recorded while the assets are being written. The file has all events up to the `seq` of its head, and for some
+ * assets later events too, but none after the line named at its end. A reader adds the lines after the head again. Each asset has
+ * the seq of its last event, so no event counts twice.
  *
- * Format 1, of 0.3, has a crc in its end only, over all bytes before it. It is read once.
+ * Format 1, of version 0.3, has a crc only at its end, over all bytes before it. It is read once.
  */
 
 import { crc32 } from 'node:zlib';
@@ -33,28 +34,34 @@ import type { AssetStates } from './asset-state.ts';
 /** The state of the assets of a journal. */
 export interface Kept {
   readonly states: AssetStates;
-  /** The states have the events up to this one. */
+  /** The states include the events up to this one. */
   seq: number;
-  /** The last line whose event they have: later than `seq` while the lines after a file are taken. Its id is empty without a line. */
+  /**
+   * The last line whose event they include. It is later than `seq` while the lines after a file are being added. Its id is empty if
+   * there is no line.
+   */
   end: LineMark;
-  /** The states have all events from this one on, except `unseen`. */
+  /** The states include all events from this one on, except `unseen`. */
   readonly sinceSeq: number;
-  /** Events that retention removed before they were read: an older version of the service ran, or the disk was full. */
+  /**
+   * Events that retention removed before they were read, because an older version of the service ran or the disk was
+   * full.
+   */
   unseen: readonly GoneRange[];
 }
 
-/** A state that is in a file. */
+/** A state that is stored in a file. */
 export interface Saved {
-  /** The last event that the file has of all assets. */
+  /** The last event up to which the file has all assets. */
   readonly seq: number;
   readonly bytes: number;
-  /** Tells the file from others. */
+  /** Distinguishes the file from others. */
   readonly crc: string;
 }
 
 /**
  * Replaces the file, durably.
- * @param kept may change during the write
+ * @param kept can change during the write
  * @param pause called between two parts of the file
  * @throws the error of a system call
  */
@@ -107,8 +114,9 @@ function* encoded(kept: Kept): Generator<Buffer> {
 /**
  * Reads the file.
  * @param states gets the assets
- * @returns undefined if there is no such file, or it is not whole; then the states are of no use. `broken` is the number of assets
- *   whose line is broken
+ * @returns undefined if there is no such file, or it is incomplete; the states must not be used then. `broken` is the number of
+ * assets
+ *   with a broken line
  * @throws the error of a system call
  */
 export async function readState(
@@ -127,14 +135,14 @@ export async function readState(
   return reader.result();
 }
 
-/** Takes the lines of a file one by one. */
+/** Reads the lines of a file one by one. */
 class FileReader {
   readonly #states: AssetStates;
   #head: Head | undefined;
   #end: End | undefined;
   #assets = 0;
   #broken = 0;
-  /** Of the lines so far. */
+  /** The crc of the lines so far. */
   #crc = 0;
   #bytes = 0;
 
@@ -142,13 +150,13 @@ class FileReader {
     this.#states = states;
   }
 
-  /** @throws SyntaxError if the head is not whole: what follows is of no use */
+  /** @throws SyntaxError if the head is incomplete, since the rest is useless then */
   take(bytes: Buffer, start: number, lineEnd: number): void {
     const text = bytes.toString('utf8', start, lineEnd);
     this.#bytes += lineEnd - start + 1;
     if (this.#head === undefined) this.#head = headIn(text);
     else if (this.#end !== undefined)
-      this.#end = undefined; // a line after the end
+      this.#end = undefined; // a line follows the end
     else this.#takeLine(text);
     this.#crc = crc32('\n', crc32(bytes.subarray(start, lineEnd), this.#crc));
   }
@@ -186,14 +194,17 @@ class FileReader {
   }
 }
 
-/** @throws SyntaxError if it is not the whole head of a format that is read */
+/** @throws SyntaxError if it is not the complete head of a supported format */
 function headIn(text: string): Head {
   const head = JSON.parse(text) as Head;
   if (head?.format === OLD_FORMAT || (head?.format === FORMAT && isSealed(text))) return head;
   throw new SyntaxError();
 }
 
-/** JSON has no zero byte, and a hole of a sparse file, which can be larger than any disk, has nothing else. @throws SyntaxError */
+/**
+ * JSON contains no zero byte, but a hole of a sparse file, which can be larger than any disk, contains nothing else. @throws
+ * SyntaxError
+ */
 async function* untilHole(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   for await (const chunk of chunks) {
     if (chunk.includes(0)) throw new SyntaxError();
@@ -234,10 +245,10 @@ interface End {
   readonly crc: string;
 }
 
-/** A program that finds another number does not read the file. */
+/** A program that finds another number rejects the file. */
 const FORMAT = 2;
 const OLD_FORMAT = 1;
-/** The crc and what follows it. */
+/** Length of the crc and the bytes after it. */
 const END_BYTES = '00000000"}\n'.length;
-/** Characters that are encoded and written at a time. */
+/** Number of characters that are encoded and written at a time. */
 const PART_CHARACTERS = 64 * 1024;
