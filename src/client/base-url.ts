@@ -1,4 +1,4 @@
-/** The base URL of a service, as a user gives it on the command line. */
+/** The base URL of a service, in the form in which a user gives it on the command line. */
 
 import { endpoints } from '../event/parameters.ts';
 import { shellWord } from '../telemetry/printable.ts';
@@ -22,15 +22,15 @@ export function readBaseUrl(text: string): string {
   return base;
 }
 
-/** Whether a host name of a URL is this machine, to which no request goes through a proxy. */
+/** Whether a URL's host name refers to this machine, to which requests never go through a proxy. */
 export function isLocal(hostname: string): boolean {
   return /^((.*\.)?localhost\.?|127(\.\d+){3}|0\.0\.0\.0|\[::1?\]|\[::ffff:7f[0-9a-f]{2}:[0-9a-f]+\])$/i.test(hostname);
 }
 
-/** What a text has to be to be the URL of a proxy. */
+/** What is required of a proxy's URL. */
 export const PROXY_WANTED = 'must be a URL such as http://proxy.example:3128';
 
-/** @returns undefined for a text that is no URL of a proxy: without `http://`, or with a path */
+/** @returns undefined for a text that is not a proxy's URL, because it lacks `http://` or has a path */
 export function readProxyUrl(text: unknown): URL | undefined {
   if (typeof text !== 'string' || !/^http:\/\/[^/?#\\\s]+\/?$/i.test(text)) return undefined;
   return URL.canParse(text) ? new URL(text) : undefined;
@@ -56,7 +56,7 @@ export function parseBaseUrl(text: string): BaseUrl {
   };
 }
 
-/** Whether a URL has a user or a password, also one with a character that ends the host, such as `/`. */
+/** Whether a URL has a user or a password, even one with a character that ends the host, such as `/`. */
 export function hasLogin(url: string): boolean {
   if (!URL.canParse(url)) return url.includes('@');
   const { username, password } = new URL(url);

@@ -24,9 +24,12 @@ export interface BatchItem {
   /** JSON text of an object on one line: `{"type":"check","asset_key":"orders",…}`. */
   readonly text: string;
   readonly hasKey: boolean;
-  /** See `Submission`. */
+  /** See `Submission.isWithoutTime`. */
   readonly isWithoutTime: boolean;
-  /** Makes its single report. @throws Error whose message is a clause about the item: `it is not valid JSON …` */
+  /**
+   * Creates the single report of the item. @throws Error whose message is a clause about the item: `it is not valid
+   * JSON …`
+   */
   readonly single: () => Submission;
 }
 
@@ -38,7 +41,10 @@ export function itemOf(submission: Submission): BatchItem {
   return idempotencyKey === undefined ? item : withKey(item, idempotencyKey);
 }
 
-/** @returns an item that has no key, with a key: `{"type":"check","asset_key":"orders",…,"idempotency_key":"load-17/1"}` */
+/**
+ * @returns an item without a key, extended by a key:
+ * `{"type":"check","asset_key":"orders",…,"idempotency_key":"load-17/1"}`
+ */
 export function withKey({ text, isWithoutTime, single }: BatchItem, idempotencyKey: string): BatchItem {
   return {
     text: `${text.slice(0, -1)},"idempotency_key":${JSON.stringify(idempotencyKey)}}`,
@@ -85,7 +91,7 @@ export function readBatchReply({ status, body }: HttpReply, count: number): Batc
 interface ReplyCounts {
   readonly recorded: number | undefined;
   readonly failed: number;
-  /** Undefined if the reply has none, or if they do not describe items of the batch. */
+  /** Undefined if the reply has no reasons, or if they do not describe items of the batch. */
   readonly reasons: ReadonlyMap<number, string> | undefined;
 }
 

@@ -24,11 +24,11 @@ export interface HttpCall {
   readonly secrets?: readonly string[] | undefined;
   readonly body?: string | Buffer;
   /**
-   * Timeout of the whole call: name resolution, connecting, sending, and the reply to its last byte. It is no idle timeout, so a
-   * service that sends a byte now and then does not extend it.
+   * Timeout of the whole call: name resolution, connecting, sending, and the reply to its last byte. It is not an idle timeout,
+   * so a service that sends a byte from time to time does not extend it.
    */
   readonly timeoutMs: number;
-  /** Bytes of the reply's body that are read; `limits.replyBytesMax` if it is absent. */
+  /** Bytes of the reply's body that are read; `limits.replyBytesMax` by default. */
   readonly replyBytesMax?: number;
   /** Ends the call, which then throws NoReply. */
   readonly signal?: AbortSignal;
@@ -38,7 +38,7 @@ export interface HttpCall {
 export interface HttpReply {
   /** Never a 1xx except 101, after which the connection is not HTTP. */
   readonly status: number;
-  /** By name in lower case. */
+  /** Headers by name in lower case. */
   readonly headers: IncomingHttpHeaders;
   /** The body as UTF-8, up to the `replyBytesMax` of the call. */
   readonly body: string;
@@ -61,11 +61,11 @@ export class NoReply extends Error {
 /** The code of a NoReply if a proxy refuses to pass requests on. */
 export const PROXY_REFUSED = 'ERR_PROXY_REFUSED';
 
-/** The way from one client to a service: direct, or through a proxy as `client/proxy.ts` makes it. */
+/** The route from one client to a service: direct, or through a proxy that `client/proxy.ts` sets up. */
 export interface ProxyRoute {
-  /** `the proxy http://proxy.example:3128`, without user and password; empty for a direct way. */
+  /** `the proxy http://proxy.example:3128`, without user and password; empty for a direct route. */
   readonly name: string;
-  /** What is masked in replies and errors. */
+  /** Texts that are masked in replies and errors. */
   readonly secrets: readonly string[];
   /** Connects for TLS, like `createConnection` of an agent. */
   readonly connect?: (options: ConnectionOptions, done: (error: Error | null, socket?: unknown) => void) => void;
@@ -73,9 +73,12 @@ export interface ProxyRoute {
   options(url: URL, own: RequestOptions): RequestOptions;
   /** @returns the error, with PROXY_REFUSED, for a reply with which a proxy refuses a request */
   refusal(url: URL, reply: IncomingMessage): Error | undefined;
-  /** @returns what an error begins with: `the proxy …: ` before that has connected. @param sent as of NoReply */
+  /**
+   * @returns the prefix of an error: `the proxy …: ` if the error occurred before the proxy had connected. @param sent
+   * see `NoReply.sent`
+   */
   prefix(url: URL, sent: boolean): string;
-  /** Ends what was begun. */
+  /** Ends all open requests. */
   close(): void;
 }
 
@@ -91,8 +94,8 @@ const direct: ProxyRoute = {
 /** A client with one connection at a time, kept alive for the next call. */
 export interface HttpClient {
   /**
-   * Sends a request and resolves with its reply, also with a redirect.
-   * @throws NoReply; the error of TLS if there is no certificate in `ca`
+   * Sends a request and resolves with its reply, which can be a redirect.
+   * @throws NoReply; the error of TLS if `ca` contains no certificate
    */
   call(url: URL, call: HttpCall): Promise<HttpReply>;
   /** Closes the connection. A call in flight throws NoReply. */
@@ -105,7 +108,7 @@ export type OpenClient = typeof openClient;
  * @returns a client that is not connected yet
  * @param protocol the protocol of every URL that is called, `http:` or `https:`
  * @param ca certificates (PEM) of the authorities that are trusted instead of the default ones of Node
- * @param route of this client alone
+ * @param route used only by this client
  */
 export function openClient(
   protocol: string,
@@ -116,7 +119,10 @@ export function openClient(
   const { request } = moduleOf(protocol);
   const agent = agentOf(protocol, { keepAlive: true, keepAliveMsecs: limits.aliveProbeMs, maxSockets: 1, ca }, route);
   let keptUntilMs = 0;
-  /** Bytes that may still arrive, and what ends the connection after them. Between two calls nothing may arrive. */
+  /**
+   * Number of bytes that can still arrive, and the function that ends the connection after them. Between two calls no
+   * byte may arrive.
+   */
   let leftBytes = 0;
   const close = (socket: Duplex): void => void socket.destroy();
   let refuse = close;
@@ -182,7 +188,7 @@ export function openClient(
         });
       });
       httpRequest.on('socket', (socket) => {
-        const bytesMax = limits.replyHeadBytesMax + 2 * replyBytesMax; // chunks of a body have heads of their own
+        const bytesMax = limits.replyHeadBytesMax + 2 * replyBytesMax; // each chunk of a body has a head too
         leftBytes = bytesMax;
         refuse = () => giveUp(new Error(`more than ${bytesMax} bytes arrived`));
         if (httpRequest.reusedSocket) return onConnect();
@@ -226,7 +232,7 @@ export type OpenedReply =
   /** Reading throws if the connection breaks. */
   { readonly kind: 'long'; readonly chunks: AsyncIterable<Buffer> } | ({ readonly kind: 'short' } & HttpReply);
 
-/** Sends a GET request on a connection of its own. @throws NoReply */
+/** Sends a GET request on a separate connection. @throws NoReply */
 export function openReply(
   { url, headers, token, accept, idleMs, signal, route = direct }: OpenCall,
   { replyBytesMax }: Limits,
@@ -265,7 +271,7 @@ export function openReply(
         resolve({ kind: 'short', ...replyWithout(secrets, { status, headers, body }) });
       }, fail);
     });
-    // No idle timeout: a service that sends a byte of a head now and then does not extend it.
+    // Not an idle timeout: a service that sends a byte of a head from time to time does not extend it.
     let timer = setTimeout(onTimeout, idleMs);
     httpRequest.on('socket', (socket) =>
       socket.once(url.protocol === 'https:' ? 'secureConnect' : 'connect', () => {
@@ -337,7 +343,7 @@ function noReply(
   route: ProxyRoute,
   url: URL,
 ): NoReply {
-  const sent = isConnected && error.code !== PROXY_REFUSED; // what a proxy refuses did not reach the service
+  const sent = isConnected && error.code !== PROXY_REFUSED; // a request that a proxy refuses did not reach the service
   error.message = secrets.reduce(maskToken, `${route.prefix(url, sent)}${messageOf(error)}`);
   return new NoReply(error, sent);
 }

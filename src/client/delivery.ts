@@ -32,13 +32,13 @@ export interface DeliveryInDoubt {
 export interface SafeToRetry {
   readonly kind: 'again';
   readonly reason: string;
-  /** The service's Retry-After (RFC 9110 section 10.2.3); 0 without one. */
+  /** The service's Retry-After (RFC 9110 section 10.2.3); 0 if there is none. */
   readonly afterMs: number;
 }
 
 /** When to send a request again, and how long to keep trying. */
 export interface RetryPolicy {
-  /** Time from the first attempt to the last one; with 0 there is one attempt. */
+  /** Time from the first attempt to the last one. With 0 there is only one attempt. */
   readonly retryForMs: number;
   /** Ends the wait for the next attempt; the result is then `unavailable`. */
   readonly stopped: AbortSignal;
@@ -56,13 +56,17 @@ export interface ReportRequest<Accepted> {
   readonly attempt: () => Promise<HttpReply>;
   /** @returns the meaning of a reply that is specific to this request, such as its success; undefined for any other reply */
   readonly accept: (reply: HttpReply) => Accepted | DeliveryInDoubt | undefined;
-  /** Called when it is in doubt whether the request was recorded. @returns `again` if the answer cannot be found now */
+  /**
+   * Called when it is in doubt whether the request was recorded. @returns `again` if the answer cannot be determined
+   * now
+   */
   readonly mayRepeat: () => Promise<Permission>;
 }
 
 /**
  * Sends a request, and repeats it while that cannot record anything twice.
- * @returns the result of `accept`, or the failure; `in doubt` if any attempt might have been recorded and no later one showed it
+ * @returns the result of `accept`, or the failure; `in doubt` if any attempt might have been recorded and no later attempt has
+ * shown the result
  */
 export async function deliver<Accepted extends { readonly kind: string }>(
   { attempt, accept, mayRepeat }: ReportRequest<Accepted>,
@@ -129,7 +133,10 @@ function isAgain(found: { readonly kind: string }): found is SafeToRetry {
   return found.kind === 'again';
 }
 
-/** Success for one report is 200 and a JSON object without `error`: the page of another server is no success. */
+/**
+ * Success for one report is status 200 with a JSON object that has no `error`, so the page of another server is not a
+ * success.
+ */
 export function acceptReport({ status, body }: HttpReply): { readonly kind: 'recorded' } | undefined {
   return status === 200 && errorIn(body) === undefined ? { kind: 'recorded' } : undefined;
 }
@@ -154,8 +161,8 @@ export function judge({ status, headers, body }: HttpReply): DeliveryFailure | S
 }
 
 /**
- * assetlog answers 429 only to requests without a valid token, and sends the challenge of its 401 with it: other credentials
- * would change the reply (RFC 9110 section 11.6.1). The 429 of another server is a rate limit, and is retried.
+ * assetlog sends 429 only for requests without a valid token, together with the challenge of its 401, since other
+ * credentials would change the reply (RFC 9110 section 11.6.1). The 429 of another server is a rate limit, and is retried.
  */
 export function isTokenLimit({ status, headers }: Pick<HttpReply, 'status' | 'headers'>): boolean {
   return status === 429 && isChallenge(headers);
@@ -181,7 +188,8 @@ export function judgeNoReply(error: unknown): DeliveryFailure | SafeToRetry {
   if (!(error instanceof NoReply)) throw error;
   const { message, code = '', sent } = error;
   if (sent) return { kind: 'in doubt', reason: `sent no complete reply: ${message}` };
-  // Errors before the connection was established are temporary, except TLS errors: a service or a network can come up.
+  // Errors before the connection was established are temporary, except TLS errors, since the service or the network
+  // might come up.
   const reason = `cannot be reached: ${onOneLine(message)}`;
   if (code === PROXY_REFUSED) return { kind: 'misconfigured', reason };
   if (!isTlsError(code)) return { kind: 'again', reason, afterMs: 0 };
@@ -190,7 +198,7 @@ export function judgeNoReply(error: unknown): DeliveryFailure | SafeToRetry {
   return { kind: 'misconfigured', reason: `${reason}${hint}` };
 }
 
-/** Whether an error comes from TLS (`CERT_HAS_EXPIRED`), and not from the network below (`ECONNRESET`). */
+/** Whether an error comes from TLS (`CERT_HAS_EXPIRED`), and not from the underlying network (`ECONNRESET`). */
 export function isTlsError(code = ''): boolean {
   return /CERT|SIGNATURE|SSL|TLS|EPROTO/.test(code);
 }
@@ -203,7 +211,7 @@ function errorIn(body: string): string | undefined {
   return onOneLine(body.slice(0, SHOWN_CHARACTERS)) || 'nothing';
 }
 
-/** @returns text from a service on one line, cut, without control characters */
+/** @returns text from a service on one line, shortened, and without control characters */
 export function onOneLine(text: string): string {
   const line = text.slice(0, REASON_CHARACTERS_MAX).replaceAll(/\s+/g, ' ').trim();
   return `${printable(line)}${text.length > REASON_CHARACTERS_MAX ? '…' : ''}`;

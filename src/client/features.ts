@@ -1,4 +1,4 @@
-/** Finds the features of a service beyond the API, in its OpenAPI document. The search reports nothing. */
+/** Finds the features of a service beyond the API, in its OpenAPI document. This records no report. */
 
 import { isObject, readObject } from '../config/json-file.ts';
 import { batchPath } from '../event/item.ts';
@@ -10,7 +10,7 @@ export interface Features {
   readonly batch: boolean;
   /** The service records a report with an idempotency key once, however often it is sent. */
   readonly keys: boolean;
-  /** The service accepts batches that are packed with gzip. */
+  /** The service accepts batches that are compressed with gzip. */
   readonly gzip: boolean;
 }
 
@@ -19,7 +19,7 @@ export const noFeatures: Features = { batch: false, keys: false, gzip: false };
 
 export type FeatureSearch =
   | { readonly kind: 'found'; readonly features: Features }
-  /** The service did not answer, or is unavailable for now. */
+  /** The service did not answer, or is temporarily unavailable. */
   | SafeToRetry
   | DeliveryFailure;
 
@@ -38,7 +38,9 @@ export function documentOf(base: string, hasToken: boolean): ServiceDocument {
   return { url: new URL(`${origin}${folder}/openapi.json`), isAbove };
 }
 
-/** @returns the features in a reply to a request for the document; `noFeatures` for any document that is not of assetlog */
+/**
+ * @returns the features in a reply to a request for the document; `noFeatures` for any document that is not from assetlog
+ */
 export function readFeatures(reply: HttpReply, { isAbove }: ServiceDocument): FeatureSearch {
   const judged = judge(reply);
   if (judged.kind === 'again') return judged;
@@ -52,7 +54,7 @@ export function readFeatures(reply: HttpReply, { isAbove }: ServiceDocument): Fe
   return { kind: 'found', features };
 }
 
-/** Statuses of a proxy whose service is away. */
+/** Statuses of a proxy whose service is unavailable. */
 const GATEWAY: ReadonlySet<number> = new Set([502, 504]);
 
 function member(value: unknown, name: string): unknown {

@@ -1,4 +1,4 @@
-/** A proxy between a client and a service: it gets the whole URL of a request, or with TLS only the name of the host (CONNECT). */
+/** A proxy between a client and a service. It gets the whole URL of a request, or with TLS only the name of the host (CONNECT). */
 
 import http from 'node:http';
 import type { ConnectionOptions } from 'node:tls';
@@ -7,14 +7,14 @@ import { decode } from '../telemetry/masked.ts';
 import { isLocal, PROXY_WANTED, readProxyUrl } from './base-url.ts';
 import { PROXY_REFUSED, type ProxyRoute } from './connection.ts';
 
-/** @param given as `readProxyUrl` accepts it. @returns the way of one client */
+/** @param given a text that `readProxyUrl` accepts @returns the route of one client */
 export function openProxy(given: string): ProxyRoute {
   const { host, hostname, port, username, password } = readProxyUrl(given)!;
   const login = Buffer.from(`${decode(username)}:${decode(password)}`).toString('base64');
   const headers: Record<string, string> = username === '' ? {} : { 'Proxy-Authorization': `Basic ${login}` };
   const place = { hostname: bare(hostname), port: port || 80 };
   const name = `the proxy http://${host}`;
-  /** What the proxy is asked for, and how far it is. */
+  /** The request to the proxy, and its progress. */
   let asked: http.ClientRequest | undefined;
   let stage = name;
 
@@ -37,7 +37,7 @@ export function openProxy(given: string): ProxyRoute {
         return done(null, process.getBuiltinModule('node:tls').connect({ ...options, socket }));
       }
       socket.destroy();
-      // 5xx: it does not reach the service, which can change.
+      // 5xx: the proxy does not reach the service, which can change.
       done(status < 500 ? refused(status) : new Error(`it answers ${status}`));
     });
     request.on('error', done);
@@ -53,7 +53,7 @@ export function openProxy(given: string): ProxyRoute {
         ? own
         : { ...own, ...place, path: href, headers: { ...(own.headers as object), Host: host, ...headers } },
     refusal: ({ protocol }, { statusCode: status = 0, headers: { via, 'content-type': type = '' } }) => {
-      // A service that is an assetlog says why as JSON.
+      // If the service is an assetlog, it sends the reason as JSON.
       const isOfProxy = status === 407 || (status === 403 && via !== undefined && !type.includes('json'));
       return protocol === 'http:' && isOfProxy ? refused(status) : undefined;
     },
@@ -73,8 +73,9 @@ function bare(hostname: string): string {
 }
 
 /**
- * Finds the proxy for a URL in `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`, also in lower case, which comes first.
- * @throws Error, without the value, for a variable that has no URL of a proxy
+ * Finds the proxy for a URL in `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`, or their lower-case forms, which take
+ * precedence.
+ * @throws Error, without the value, if a variable is not a proxy's URL
  */
 export function proxyFor(url: URL, env: NodeJS.ProcessEnv): ProxyRoute | undefined {
   const variable = url.protocol === 'https:' ? 'HTTPS_PROXY' : 'HTTP_PROXY';
@@ -87,8 +88,8 @@ export function proxyFor(url: URL, env: NodeJS.ProcessEnv): ProxyRoute | undefin
 }
 
 /**
- * Like curl and Go. No name is looked up, and a text of another form counts for nothing.
- * @param list names, which stand for the names below them as well, and addresses, with a port or without; networks, such as
+ * Works like in curl and Go. No name is looked up, and a text in another form is ignored.
+ * @param list names, which also stand for the names below them, and addresses, with or without a port; networks, such as
  *   `10.0.0.0/8` and `fd00::/8`; or `*`
  */
 function isExcepted({ hostname, protocol, port }: URL, list: string): boolean {

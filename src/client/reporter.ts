@@ -22,7 +22,7 @@ import type { Submission } from './submission.ts';
 export interface ReporterOptions {
   /** The base URL: `https://assets.example/prod`. */
   readonly base: string;
-  /** Sent with each request to the service, as is the token. */
+  /** Sent with each request to the service, like the token. */
   readonly headers: Readonly<Record<string, string>>;
   readonly token: TokenHeader | undefined;
   readonly route?: ProxyRoute | undefined;
@@ -37,7 +37,7 @@ export class Reporter {
   readonly #options: ReporterOptions;
   readonly #client: ReturnType<typeof openClient>;
   #features: Features | undefined;
-  /** A packed batch was not understood, such as by a proxy. */
+  /** Whether a compressed batch was not understood, for example by a proxy. */
   #isUnpacked = false;
 
   constructor(options: ReporterOptions) {
@@ -72,14 +72,14 @@ export class Reporter {
   }
 
   /**
-   * Sends reports in order, in batches if the service accepts batches: call `find` before. If the service knows keys, all items
-   * must have one.
+   * Sends reports in order, in batches if the service accepts them; `find` must be called first. If the service knows keys, all
+   * items must have one.
    * @returns the deliveries of the reports in order. A failure of a whole batch is the same object for all of its reports.
    *   After a failure other than a refusal the caller decides whether to continue.
    */
   async *sendAll(items: readonly BatchItem[]): AsyncGenerator<readonly Delivery[]> {
     const { limits } = this.#options;
-    // Without keys no item can be sent again, so each wrong one must be named in the reply.
+    // Without keys no item can be sent again, so each wrong item must be named in the reply.
     const linesMax = this.knowsKeys ? limits.groupLinesMax : Math.min(limits.groupLinesMax, limits.batchErrorsMax);
     for (const batch of batchesOf(items, linesMax, limits)) {
       if (this.#features?.batch === true) yield* this.#sendBatch(batch);
@@ -119,7 +119,7 @@ export class Reporter {
         const doubt: Delivery = { kind: 'in doubt', reason: 'answers 207 without naming each wrong item' };
         return yield rest.map(() => doubt);
       }
-      case 'refused': // such as 413: too many bytes in one request; a report alone, without its type and key, might be small enough
+      case 'refused': // for example 413, for too many bytes in one request; a report alone, without its type and key, might be small enough
         if (batch.length === 1) return yield* this.#sendEach(batch);
         yield* this.#sendBatch(batch.slice(0, batch.length / 2));
         return yield* this.#sendBatch(batch.slice(batch.length / 2));
@@ -165,7 +165,10 @@ export class Reporter {
     );
   }
 
-  /** Sends a batch packed if the service says that it unpacks it, and otherwise, or if it does not, as it is. */
+  /**
+   * Sends a batch compressed if the service announces that it decompresses it; otherwise, or if that fails, sends it
+   * uncompressed.
+   */
   async #postBatch(body: Buffer, count: number): Promise<HttpReply> {
     const { limits } = this.#options;
     const send = (bytes: Buffer, more = {}) =>

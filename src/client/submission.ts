@@ -12,9 +12,9 @@ export interface Submission {
   readonly endpoint: Endpoint;
   /** JSON text of an object. */
   readonly body: string;
-  /** Identifies the report: sent again with the same key, it is recorded once. Visible ASCII. */
+  /** Identifies the report: if it is sent again with the same key, it is recorded once. Visible ASCII. */
   readonly idempotencyKey?: string | undefined;
-  /** Whether the report comes from a journal line whose `time` is not sent, and which has no `event_time`. */
+  /** Whether the report comes from a journal line whose `time` is not sent, and has no `event_time`. */
   readonly isWithoutTime?: boolean;
 }
 
@@ -30,8 +30,8 @@ export function objectOf(members: ReadonlyMap<string, string>): string {
 
 /**
  * Reads a line in the form of an item: see `event/item.ts`. Values keep their text, so numbers keep every digit. The `time` of a
- * journal line becomes its `event_time`, unless it has one; with an idempotency key only if `keepTimes`, because a service that
- * has the event under this key recognizes it only without that `event_time`.
+ * journal line becomes its `event_time`, unless it has one; if the line has an idempotency key, this is done only with
+ * `keepTimes`, because a service that has the event under this key recognizes it only without that `event_time`.
  * @throws ItemError whose message is a clause about the line: `it is not a JSON object`
  */
 export function readSubmission(line: string, limits: JsonLimits, keepTimes = false): Submission {
@@ -53,7 +53,7 @@ export function readSubmission(line: string, limits: JsonLimits, keepTimes = fal
 /**
  * Reads the value of `--metadata-json`.
  * @returns the text without white space between tokens
- * @throws Error whose message completes `"…" is`, if the text is no JSON object
+ * @throws Error whose message completes `"…" is`, if the text is not a JSON object
  */
 export function readJsonObject(text: string, limits: JsonLimits): string {
   const value = explainJsonError(() => readJson(text, limits.jsonDepthMax));
@@ -78,7 +78,7 @@ function readKey(key: Json): string {
   return text;
 }
 
-/** Whether the `time` of a line can be an event time. Lines can have one in another format, which is ignored. */
+/** Whether the `time` of a line can be an event time. Lines can have a time in another format, which is ignored. */
 export function isTime(text: string): boolean {
   return readEventTime(text).kind === 'time';
 }

@@ -11,7 +11,7 @@ import { FailureRate } from './rate-limit.ts';
 import { type Deployments, findToken } from './tokens.ts';
 
 /**
- * @param pathPrefix prefix of the paths of all deployments; empty if there is none
+ * @param pathPrefix the prefix of the paths of all deployments; empty if there is none
  * @returns the first component of the path, which can be the name of a deployment: `prod` for `/prod/report_asset_check/`; empty
  *   for a path without the prefix
  */
@@ -41,9 +41,9 @@ export interface AuthenticatorParts {
 
 /**
  * Finds the deployment that a request may report to, or read: the first component of its path, compared without decoding. An
- * unknown deployment, a missing token and a wrong token get the same 401, so a client cannot find out which deployments exist.
- * An address with too many failures gets 429 (RFC 6585 section 4). A valid token is always accepted, because many clients might
- * share an address; if it lacks the right that the request needs, the reply is a 403 that depends on nothing but this right.
+ * unknown deployment, a missing token and a wrong token get the same 401, so a client cannot find out which deployments exist. An
+ * address with too many failures gets 429 (RFC 6585 section 4). A valid token is always accepted, because many clients might
+ * share an address; if it lacks the right that the request requires, the reply is a 403 that depends only on this right.
  * @returns a check that returns the deployment's name, `'prod'` for `/prod/report_asset_check/` with a token of `prod`, or throws
  *   Refusal 401, 403 or 429.
  */
@@ -61,7 +61,7 @@ export function createAuthenticator({
   const failures = new FailureRate(limits);
   const log = new FailureLog(limits, notices, isToken);
   const error = `no valid token for this path in ${tokenHeader} or as Authorization: Bearer: it is missing, wrong, expired, or for another deployment; paths start with ${pathPrefix}/NAME/`;
-  // In a 429 too: another token helps, and waiting does not (RFC 9110 section 11.6.1).
+  // Also sent in a 429: another token helps, and waiting does not (RFC 9110 section 11.6.1).
   const challenge = ['WWW-Authenticate', `Bearer realm="assetlog", ${tokenHeader} realm="assetlog"`];
 
   return ({ path, token }: Head, incoming: Incoming, needs: Right | 'any right'): string => {

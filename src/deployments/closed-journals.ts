@@ -1,6 +1,6 @@
 /**
- * The limits of journals that are closed, since no report arrives for their deployments: each is opened when a file of it is to be
- * closed or removed, which a start of `Retention` then does.
+ * Retention for journals that are closed because no report arrives for their deployments. If a file of such a journal must be
+ * closed or removed, the journal is opened, and the start of its `Retention` does that.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -11,7 +11,7 @@ import type { Notices } from '../telemetry/log.ts';
 import type { DeploymentJournals } from './journals.ts';
 
 export interface ClosedJournalsOptions {
-  /** The deployments of now, by name. */
+  /** The current deployments by name. */
   readonly deployments: () => ReadonlyMap<string, unknown>;
   readonly hosted: Pick<DeploymentJournals, 'journalOf'>;
   readonly openDisk: (name: string) => Disk;
@@ -20,7 +20,7 @@ export interface ClosedJournalsOptions {
   readonly notices: Notices;
 }
 
-/** Looks at all closed journals at once, and every `limits.retainCheckMs`. @returns a function that ends that */
+/** Looks at all closed journals now, and every `limits.retainCheckMs`. @returns a function that ends this */
 export function retainClosed(options: ClosedJournalsOptions): () => void {
   const { deployments, hosted, openDisk, retainOf, limits, notices } = options;
   const ending = new AbortController();
@@ -35,11 +35,11 @@ export function retainClosed(options: ClosedJournalsOptions): () => void {
     if (nowMs - (openedMs.get(limit) ?? Number.NEGATIVE_INFINITY) < limits.retainClosedMs) return false;
     const retain = { retainBytes, retainDays };
     const retention = new Retention({ disk: openDisk(name), retain, limits, notices }, { files: 0 });
-    const { isDue } = await retention.due().catch(() => ({ isDue: false })); // such as a folder that no report has made yet
+    const { isDue } = await retention.due().catch(() => ({ isDue: false })); // for example, no report has created the folder yet
     if (isDue) openedMs.set(limit, nowMs);
     return isDue;
   };
-  // One after the other, so that a report whose journal is closed does not wait for all of them.
+  // One after the other, so that a report to a closed journal does not wait for all of them.
   const look = async () => {
     for (const name of [...deployments().keys()]) {
       if (ending.signal.aborted) return;

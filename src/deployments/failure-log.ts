@@ -11,13 +11,13 @@ export interface AuthenticationFailure {
   /** Id of the request. */
   readonly id: string;
   readonly address: string;
-  /** Number of failures of the address within `failuresMs`, with this one. */
+  /** Number of failures of the address within `failuresMs`, including this one. */
   readonly count: number;
   /** The path below the prefix. */
   readonly path: string;
-  /** Its first component, which need not be a deployment. */
+  /** Its first component, which might not be a deployment. */
   readonly deployment: string;
-  /** The text that was sent; undefined if none was. It is never logged. */
+  /** The text that was sent; undefined if none was sent. It is never logged. */
   readonly token: string | undefined;
 }
 
@@ -59,7 +59,7 @@ export class FailureLog {
 
   #write(failure: AuthenticationFailure, deployments: Deployments, nowMs: number, omitted: number): void {
     const { id, address, path } = failure;
-    const tokens = findTokens(path, this.#isToken, shownCharactersMax); // one with slashes is more than the first component
+    const tokens = findTokens(path, this.#isToken, shownCharactersMax); // a token with slashes is more than the first component
     this.#notices.warn('a request without a valid token was refused', {
       request_id: id,
       address,
@@ -82,7 +82,9 @@ type Reason = {
   readonly belongs_to?: string;
 };
 
-/** @returns the reason as the readers of the deployment may know it, without anything of other deployments: `expired token ci` */
+/**
+ * @returns the reason as the readers of the deployment may see it, without anything about other deployments: `expired token ci`
+ */
 export function shownReason(failure: AuthenticationFailure, deployments: Deployments, nowMs: number): string {
   const { reason, token_name } = ownReason(failure, deployments, nowMs);
   return token_name === undefined ? reason : `${reason} ${token_name}`;

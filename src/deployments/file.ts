@@ -18,7 +18,7 @@ import { type Deployments, NOT_AFTER, readNotAfter, sha256, type Token } from '.
  *     {"recordTokens": true, "deployments": [{"name": "prod", "tokens": [
  *       {"name": "ci", "sha256": "<64 hex digits>", "notAfter": "2027-01-31", "may": ["report", "read"]}]}]}
  *
- * Without `may`, a token may report and forward, and not read.
+ * Without `may`, a token may report and forward, but not read.
  * @returns the deployments, or every problem as a clause that names line and member, such as
  *   `line 1: deployments[0].name must be …`
  */
@@ -37,14 +37,14 @@ export function readDeployments(
   });
 }
 
-/** Names that no deployment may have: paths of the service itself, under the same prefix as the deployments. */
+/** Names that no deployment can have: paths of the service itself, under the same prefix as the deployments. */
 const TAKEN: ReadonlySet<string> = new Set(['livez', 'readyz', 'server_info', 'metrics']);
-/** Names that Windows keeps for devices, whatever their case. */
+/** Names that Windows reserves for devices, in upper or lower case. */
 const DEVICE = /^(con|prn|aux|nul|com\d|lpt\d)$/i;
-/** A name that is recorded: a line has it without escapes. */
+/** The form of a name that is recorded in lines: it needs no escapes. */
 const RECORDED_NAME = /^[^"\\\p{Cc}\p{Cs}\p{Zl}\p{Zp}]{1,100}$/u;
 const DIGEST = /^[0-9a-fA-F]{64}$/;
-/** What a token without `may` may do. */
+/** The rights of a token without `may`. */
 const STANDARD_RIGHTS: readonly Right[] = ['report', 'forward'];
 
 interface Rules {
@@ -90,7 +90,7 @@ function readEntries(
   return { tokensOf, limitsOf };
 }
 
-/** @returns undefined without any */
+/** @returns undefined if there are none */
 function readLimits(entry: JsonObject, path: string, checker: Checker): JournalLimits | undefined {
   const read = (name: keyof JournalLimits, problem: string, parse: (text: string) => number) => {
     const value = entry[name];
@@ -131,7 +131,7 @@ function readTokens(deployment: JsonObject, path: string, checker: Checker, isRe
         'must be the SHA-256 of the token as 64 hexadecimal digits; assetlog token prints one',
       );
     } else if (digest.toLowerCase() === sha256('').toString('hex')) {
-      // An operator gets it by hashing an environment variable that is not set.
+      // The result of hashing an environment variable that is not set.
       checker.refuse(
         `${at}.sha256`,
         'is the SHA-256 of an empty text, so an empty header would get in; assetlog token prints a good one',
@@ -177,7 +177,7 @@ interface WatchOptions {
 
 /**
  * Reads the deployments file, and reads it again every `limits.deploymentsCheckMs` to find changes.
- * @param onChange called with the deployments of each valid new version, but not with the first ones
+ * @param onChange called with the deployments of each valid new version, but not of the first one
  * @throws Error if the first read fails; its message has one line for each problem of an invalid file:
  *   `/etc/deployments.json, line 1: deployments[0].name must be …`
  */

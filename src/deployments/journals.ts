@@ -34,7 +34,7 @@ export interface DeploymentJournalsOptions {
   readonly beforeOpening?: (deployment: string) => Promise<void>;
   /** Size in bytes at which a journal file is closed: see `segmentBytesOf`. */
   readonly segmentBytes: number;
-  /** @returns the retention of the journal of a deployment, now */
+  /** @returns the current retention of a deployment's journal */
   readonly retainOf: (name: string) => Retain;
   /** See `JournalOptions`. */
   readonly commitDelayMs?: (() => number) | undefined;
@@ -45,7 +45,10 @@ export interface DeploymentJournalsOptions {
   readonly notices: Notices;
   /** Called after a Defect of a journal: the service must end. */
   readonly onDefect: (error: Error) => void;
-  /** Called when the journal of a removed deployment is closed: its folder can have another one when the name is used again. */
+  /**
+   * Called when the journal of a removed deployment is closed, since its folder can have another journal when the name is used
+   * again.
+   */
   readonly onRemoved?: ((name: string) => void) | undefined;
   /** @returns the followers of a deployment's journal. Called before each opening of the journal. */
   readonly followingOf?: ((name: string) => Pick<JournalOptions, 'followers' | 'heldBack' | 'onRefused'>) | undefined;
@@ -58,7 +61,7 @@ type LifeCycle =
   /** Reports are queued in the journal. `opened` resolves when the attempt to open it has succeeded or failed. */
   | { readonly kind: 'opening'; readonly journal: Journal; readonly opened: Promise<void> }
   | { readonly kind: 'open'; readonly journal: Journal }
-  /** Reports that arrive during the close are queued in `next`, which is opened after it. */
+  /** Reports that arrive during the close are queued in `next`, which is opened after the close. */
   | { readonly kind: 'closing'; readonly closed: Promise<void>; readonly next: Journal | undefined }
   /** The next report after `againMs` (monotonic clock) opens the journal again, with the same recovery as after a restart. */
   | { readonly kind: 'failed'; readonly reason: string; readonly againMs: number };
@@ -77,7 +80,7 @@ export class DeploymentJournals {
   }
 
   /**
-   * @param name of an existing deployment. It names a folder, so it must not be a string that a client chose.
+   * @param name the name of an existing deployment. It names a folder, so it must not be a string that a client chose.
    * @returns the same object each time, until the deployment is removed
    */
   journalOf(name: string): DeploymentJournal {
@@ -89,7 +92,7 @@ export class DeploymentJournals {
     return journal;
   }
 
-  /** @returns the deployments that cannot record now, each with the reason */
+  /** @returns the deployments that currently cannot record, with the reasons */
   troubles(): ReadonlyMap<string, string> {
     const troubles = new Map<string, string>();
     for (const [name, { trouble }] of this.#deployments) if (trouble !== undefined) troubles.set(name, trouble);
@@ -179,11 +182,13 @@ class Slots {
       if (this.#held.size >= this.#max) return;
       this.#waiting.delete(next);
       if (next.isBusy) this.request(next);
-      else void next.close(); // its reports were refused while it waited for a slot
+      else void next.close(); // its reports were refused while it was waiting for a slot
     }
   }
 
-  /** Closes one idle journal for each journal that waits for a slot, less those that are being closed already. */
+  /**
+   * Closes one idle journal for each journal that waits for a slot, minus the journals that are already being closed.
+   */
   closeIdle(): void {
     let missing = this.#waiting.size;
     if (missing === 0) return;
@@ -220,7 +225,7 @@ interface Shared extends DeploymentJournalsOptions {
 }
 
 const NOTHING = { bytes: 0, lastMs: undefined };
-/** Looks at a journal that is being closed, is idle, and is being opened. */
+/** The most looks at one journal: while it is being closed, while it is idle, and while it is being opened. */
 const OPENINGS_MAX = 5;
 const RETIRED = 'this deployment is being closed; send the report again later';
 const NO_DESCRIPTOR = 'no file descriptor is free to open the journal; send the report again later';
@@ -234,13 +239,13 @@ export class DeploymentJournal {
   /** From `begin` or `wake` until the attempt to open the journal has ended. */
   #isAwaited = false;
   #state: LifeCycle = { kind: 'idle' };
-  /** The lock of the journal that is opening or open, or was open last. Another release has no effect. */
+  /** The lock of the journal that is opening or open, or that was last open. Releasing it again has no effect. */
   #lock: Lock | undefined;
   #retired = false;
   readonly deployment: string;
-  /** What `measure` found last. */
+  /** The last result of `measure`. */
   measured: Pick<Measured, 'bytes' | 'lastMs'> | undefined;
-  /** When the last report arrived, or the object was made: `performance.now()`. */
+  /** When the last report arrived, or the object was created: `performance.now()`. */
   lastUsedMs = performance.now();
 
   constructor(name: string, options: Shared) {
@@ -256,7 +261,7 @@ export class DeploymentJournal {
     return this.#isAwaited || this.#state.kind === 'opening' || (journalIn(this.#state)?.queueBytes ?? 0) > 0;
   }
 
-  /** Whether no journal is open, being opened or being closed, and the last one did not fail. */
+  /** Whether no journal is open, being opened or being closed, and the last one has not failed. */
   get isIdle(): boolean {
     return this.#state.kind === 'idle';
   }
@@ -266,13 +271,13 @@ export class DeploymentJournal {
     return this.#state.kind === 'closing';
   }
 
-  /** Why reports cannot be recorded now; undefined if they can, and also before a report has opened the journal. */
+  /** Why reports cannot be recorded now; undefined if they can, and before a report has opened the journal. */
   get trouble(): string | undefined {
     const state = this.#state;
     return state.kind === 'failed' ? state.reason : journalIn(state)?.trouble;
   }
 
-  /** Like `Journal.refusal`, also while no journal is open. */
+  /** Like `Journal.refusal`, but also if no journal is open. */
   refusal(bytes: number): string | undefined {
     const { backlog, limits } = this.#options;
     const journal = journalIn(this.#state);
@@ -296,9 +301,9 @@ export class DeploymentJournal {
   }
 
   /**
-   * Opens the journal like a report, for a pipe that needs its durable end: its followers hear when the journal is open. An open
-   * journal stays open for another `limits.idleJournalMs`, unless its slot is needed. After a failure the journal is opened again
-   * after `limits.forwardStoppedMs` (60 s), or by a report.
+   * Opens the journal like a report does, for a pipe that needs its durable end. Its followers are notified when the journal is
+   * open. An open journal is kept open for another `limits.idleJournalMs`, unless its slot is needed. After a failure the journal
+   * is opened again after `limits.forwardStoppedMs` (60 s), or by a report.
    */
   wake(): void {
     const state = this.#state;
@@ -309,14 +314,17 @@ export class DeploymentJournal {
     this.#beginAwaited();
   }
 
-  /** Sets `measured`, from the disk once, and of an open journal from what it writes. Never rejects. */
+  /**
+   * Sets `measured`: reads it from the disk once, and then derives it from the writes while the journal is open. Never
+   * rejects.
+   */
   async measure(): Promise<void> {
     const state = this.#state;
     try {
       if (state.kind === 'open') this.measured = await state.journal.measure();
       else if (this.isIdle) this.measured ??= await measure(this.#disk, this.#options.limits);
     } catch (error) {
-      if (isMissingPath(error as Error)) this.measured = NOTHING; // no report has made the folder yet
+      if (isMissingPath(error as Error)) this.measured = NOTHING; // no report has created the folder yet
     }
   }
 
@@ -330,12 +338,12 @@ export class DeploymentJournal {
     return this.#state.kind === 'open' ? this.#state.journal.files : 0;
   }
 
-  /** Like `Journal.makeSpace`. A journal that is not open stays unchanged, since it might not be locked. */
+  /** Like `Journal.makeSpace`. A journal that is not open is left unchanged, since it might not be locked. */
   async makeSpace(): Promise<void> {
     if (this.#state.kind === 'open') await this.#state.journal.makeSpace();
   }
 
-  /** Like `close`, but permanent: a request that still holds this object cannot open the journal again. */
+  /** Like `close`, but permanent: a request that still holds this object cannot reopen the journal. */
   async retire(): Promise<void> {
     this.#retired = true;
     await this.close(RETIRED);
@@ -385,15 +393,16 @@ export class DeploymentJournal {
   }
 
   /**
-   * Closes the open journal, runs `act` on its folder, which stays locked, and opens it again. Reports of the meantime wait for that.
-   * @throws Error if the journal is not open, or what `act` throws
+   * Closes the open journal, runs `act` on its folder, which stays locked, and opens it again. Reports that arrive in the meantime
+   * wait for that.
+   * @throws Error if the journal is not open, or the errors of `act`
    */
   async whileClosed<Result>(act: () => Promise<Result>): Promise<Result> {
     const { journal: old } = await this.#whenOpen();
     const journal = this.#create();
     const acting = old.close().then(act);
     const opened = acting
-      .catch(() => {}) // its error goes to the caller
+      .catch(() => {}) // the error goes to the caller
       .then(() => journal.open())
       .then(
         () => this.#opened(journal),
@@ -403,7 +412,7 @@ export class DeploymentJournal {
     return acting;
   }
 
-  /** Opens the journal like a report, if it is not open. @throws Error if it cannot be opened now */
+  /** Opens the journal like a report does, if it is not open. @throws Error if it cannot be opened now */
   async #whenOpen(): Promise<Open> {
     for (let tries = 0; tries < OPENINGS_MAX; tries += 1) {
       const state = this.#state;
@@ -470,7 +479,7 @@ export class DeploymentJournal {
         });
       }
       await (this.#options.slots.closeOne() ?? sleep(this.#options.limits.probeMs));
-      if (this.#state.kind !== 'opening') return; // it is being closed
+      if (this.#state.kind !== 'opening') return; // the journal is being closed
     }
     this.#opened(journal);
   }
@@ -495,7 +504,7 @@ export class DeploymentJournal {
   /** Never rejects. */
   async #close(state: Opening | Open, reason?: string): Promise<void> {
     await state.journal.close(reason);
-    this.measured = undefined; // all events that waited are written
+    this.measured = undefined; // all waiting events are written
     if (state.kind === 'opening') await state.opened;
     await this.#lock?.release();
     const { next } = this.#state as Closing;
@@ -531,7 +540,7 @@ function journalIn(state: LifeCycle): Journal | undefined {
   return state.kind === 'idle' || state.kind === 'failed' ? undefined : state.journal;
 }
 
-/** The kind of failure alone, since the message of a system error has paths of the server, which clients must not see. */
+/** Only the kind of failure, since the message of a system error has paths of the server, which clients must not see. */
 function publicReason(error: Error): string {
   if (error instanceof DamagedError) return 'it is damaged';
   if (isFull(error)) return 'the disk is full';

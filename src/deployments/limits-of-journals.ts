@@ -1,4 +1,4 @@
-/** Hosted mode: the limits of the journal of a deployment, which take the place of the options of the service. */
+/** Hosted mode: the limits of a deployment's journal, which replace the options of the service. */
 
 import type { Limits } from '../config/limits.ts';
 import { type Config, segmentBytesOf } from '../config/options-of-service.ts';
@@ -6,15 +6,15 @@ import type { Disk } from '../journal/disk.ts';
 import { type Retain, Retention } from '../journal/retention.ts';
 import type { Notices } from '../telemetry/log.ts';
 
-/** Limits in the entry of a deployment; undefined for what the options say. */
+/** Limits in the entry of a deployment; undefined where the options apply. */
 export interface JournalLimits {
   readonly retainBytes: number | undefined;
   readonly retainDays: number | undefined;
-  /** Beyond this size its reports are refused. */
+  /** Above this size its reports are refused. */
   readonly maxBytes: number | undefined;
 }
 
-/** @returns a function that combines the limits of a deployment with the options: always the same object for the same limits */
+/** @returns a function that combines the limits of a deployment with the options: always the same object for equal limits */
 export function retainWith(config: Config): (own: JournalLimits | undefined) => Retain {
   const combined = new WeakMap<JournalLimits, Retain>();
   const combine = ({ retainBytes = config.retainBytes, retainDays = config.retainDays, maxBytes }: JournalLimits) => {
@@ -37,7 +37,9 @@ interface Changed {
   readonly retain: Retain;
 }
 
-/** Logs how many events the next look of retention removes, for each deployment that keeps less than before. Never rejects. */
+/**
+ * Logs how many events the next run of retention will remove, for each deployment that keeps less than before. Never rejects.
+ */
 export async function announceSmaller(
   deployments: readonly Changed[],
   { limits, notices }: { readonly limits: Limits; readonly notices: Notices },
@@ -45,7 +47,7 @@ export async function announceSmaller(
   for (const { name: deployment, disk, before, retain } of deployments) {
     if (!isLess(retain.retainBytes, before.retainBytes) && !isLess(retain.retainDays, before.retainDays)) continue;
     const { retainBytes: retain_bytes, retainDays: retain_days } = retain;
-    // Without a folder there are no events.
+    // If there is no folder, there are no events.
     const { events } = await new Retention({ disk, retain, limits, notices }, { files: 0 }).due().catch(() => NOTHING);
     const message = 'a smaller limit of a deployment removes events at the next look of retention';
     notices.warn(message, { deployment, events, retain_bytes, retain_days });

@@ -26,13 +26,14 @@ export class OpenReadings {
   }
 
   /**
-   * Adds a reply, and checks its right at once: the token might have lost it since the request arrived.
+   * Adds a reply, and checks its right at once, since the token might have lost it after the request arrived.
    * @returns the function to call when the reply is complete
    */
   add(reading: OpenReading): () => void {
     this.#open.add(reading);
     this.#check(reading);
-    // For tokens that expire. One interval for all replies, by the wall clock: a timer would be late after a jump of the clock.
+    // Used for tokens that expire. One interval for all replies, which uses the wall clock, since a timer would be late after a
+    // jump of the clock.
     this.#checking ??= setInterval(() => this.checkAll(), this.#checkMs).unref();
     return () => this.#open.delete(reading);
   }

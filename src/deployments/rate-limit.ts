@@ -16,7 +16,7 @@ export class FailureRate {
   /**
    * Counts one failure.
    * @param nowMs milliseconds since 1970
-   * @returns `count`: the failures of the address in its window, from 1; `waitMs`: the rest of the window if the count is over the
+   * @returns `count`: the failures of the address in its window, from 1; `waitMs`: the rest of the window if the count exceeds the
    *   limit, otherwise 0
    */
   add(address: string, nowMs: number): { readonly count: number; readonly waitMs: number } {

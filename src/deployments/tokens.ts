@@ -1,4 +1,4 @@
-/** Hosted mode: the tokens of a deployment, their ends, and a search in constant time. */
+/** Hosted mode: the tokens of a deployment, their expiry, and a search in constant time. */
 
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Limits } from '../config/limits.ts';
@@ -16,28 +16,28 @@ export interface Deployments {
   readonly tokensMax: number;
   /** Whether each line has the name of the token of its report. */
   readonly recordTokens?: boolean;
-  /** The limits of the journals that have some of their own, by deployment. */
+  /** The limits of the journals that have their own limits, by deployment. */
   readonly limitsOf?: ReadonlyMap<string, JournalLimits>;
 }
 
 /** One token of a deployment. The token itself is stored nowhere. */
 export interface Token {
-  /** Names the client for operators; need not be unique. */
+  /** Names the client for operators. Names can occur more than once. */
   readonly name: string;
   /** SHA-256 of the token's bytes: 32 bytes. */
   readonly sha256: Buffer;
   /** The token is invalid from this time on, in milliseconds since 1970; undefined if it does not expire. */
   readonly notAfterMs: number | undefined;
-  /** What its clients may do; at least one right. */
+  /** The rights of its clients; at least one. */
   readonly may: readonly Right[];
 }
 
 /**
  * Finds a valid token of a deployment. Compares in constant time, against timing attacks: the time depends neither on whether the
  * deployment exists, nor on how many tokens it has, nor on the position of the first different byte.
- * @param token the text that was sent; undefined if none was
+ * @param token the text that was sent; undefined if none was sent
  * @param nowMs milliseconds since 1970
- * @param needs of several entries with the same token, one with this right is preferred
+ * @param needs if several entries have the same token, an entry with this right is preferred
  * @returns the token, with the right or without it; undefined if the token is missing, wrong or expired, or the
  *   deployment is unknown
  */
@@ -62,7 +62,8 @@ export function findToken(
 
 /**
  * @param digest the SHA-256 of a token that `findToken` found before
- * @returns whether the token still has the right: false after its end, and after its entry lost the right or was removed
+ * @returns whether the token still has the right: false after its expiry, and after its entry lost the right or was
+ * removed
  */
 export function stillMay(
   { tokensOf }: Deployments,
@@ -83,11 +84,11 @@ function has({ may }: Token, needs: Right | 'any right'): boolean {
   return needs === 'any right' || may.includes(needs);
 }
 
-/** A token is `valid` until it is `expiring`, shortly before its end. */
+/** A token is `valid` until it is `expiring`, which it is shortly before its expiry. */
 export type TokenState = 'valid' | 'expiring' | 'expired';
 
 /**
- * @param soonMs how long before its end a token is `expiring`
+ * @param soonMs how long before its expiry a token is `expiring`
  * @returns the tokens in each state, in the order of the file, as `prod/ci`
  */
 export function tokensByState(
@@ -143,14 +144,17 @@ export function reportTokenEnds(deployments: Deployments, { limits, notices }: R
   });
 }
 
-/** @returns a function that tests whether a text is a token of any deployment, expired ones included; for text of refused requests */
+/**
+ * @returns a function that tests whether a text is a token of any deployment, including expired ones. It is used for the text of
+ * refused requests
+ */
 export function tokenTest(deployments: () => Deployments): (text: string) => boolean {
   let indexed: Deployments | undefined;
   let digests = new Set<number>();
   return (text) => {
     const current = deployments();
     if (indexed !== current) {
-      // Six bytes recognise a digest, and need less memory.
+      // Six bytes are enough to recognise a digest, and need less memory.
       digests = new Set([...current.tokensOf.values()].flat().map((token) => startOf(token.sha256)));
       indexed = current;
     }
@@ -168,15 +172,15 @@ export function newToken(): { token: string; digest: string } {
   return { token, digest: sha256(token).toString('hex') };
 }
 
-/** What `readNotAfter` takes, such as `2027-01-31`: completes the sentence "must be …". */
+/** The texts that `readNotAfter` accepts, such as `2027-01-31`. Completes the sentence "must be …". */
 export const NOT_AFTER =
   'a day that exists, such as 2027-01-31 (until its end in UTC), or a time such as 2027-01-31T12:00:00Z';
 
 /**
- * Reads when a token expires: a day, which counts to its end in UTC, or a time with seconds and zone (RFC 3339 section 5.6).
+ * Reads when a token expires: a day, which is valid until its end in UTC, or a time with seconds and zone (RFC 3339 section 5.6).
  * @param text such as `2027-01-31` or `2027-01-31T12:00:00+01:00`
  * @returns the first millisecond since 1970 at which the token is invalid, `1_801_440_000_000` for `2027-01-31`; undefined if the
- *   text is not such a day or time, or not one that exists
+ *   text is not such a day or time, or does not exist
  */
 export function readNotAfter(text: string): number | undefined {
   const isDay = text.length === 'YYYY-MM-DD'.length;
@@ -187,11 +191,11 @@ export function readNotAfter(text: string): number | undefined {
 
 const DAY_MS = 86_400_000;
 
-/** Compared if a deployment has no more tokens. No text is known to have this SHA-256. */
+/** Used for the comparison if a deployment has no more tokens. No text is known to have this SHA-256. */
 const NO_TOKEN: Token = { name: '', sha256: Buffer.alloc(32), notAfterMs: 0, may: [] };
 
 /**
- * @param text the value of a header as Node gives it (latin1): each character is one byte that was sent
+ * @param text the value of a header as Node returns it (latin1): each character is one sent byte
  * @returns the SHA-256 (32 bytes), which begins with `e3b0c442` for an empty text
  */
 export function sha256(text: string): Buffer {

@@ -1,10 +1,10 @@
-/** A check that is repeated: soon while something happens, and rarely while nothing does. */
+/** A repeated check: soon while something happens, and rarely otherwise. */
 
 export interface ChecksOptions {
   /** Pauses before the next check, in milliseconds. */
   readonly soonMs: number;
   readonly idleMs: number;
-  /** One call at a time. @returns whether the next check is to be soon. Never rejects. */
+  /** One call at a time. @returns whether the next check should be soon. Never rejects. */
   readonly check: () => Promise<boolean>;
 }
 
@@ -13,7 +13,7 @@ export class Checks {
   #timer: NodeJS.Timeout | undefined;
   /** The next check is at most `soonMs` away. */
   #isSoon = false;
-  /** Before `begin`, and after `stop`, nothing is checked. */
+  /** No checks happen before `begin` and after `stop`. */
   #isRunning = false;
   #isChecking = false;
 
@@ -27,14 +27,14 @@ export class Checks {
     return this.#run();
   }
 
-  /** Makes the next check be soon; it is fast, and can be called often. */
+  /** Schedules the next check soon. It is fast, and can be called often. */
   readonly soon = (): void => {
     if (this.#isSoon || !this.#isRunning) return;
     this.#isSoon = true;
     if (!this.#isChecking) this.#plan();
   };
 
-  /** Ends the checks. A check that has begun is finished. */
+  /** Ends the checks. A check that has started is finished. */
   stop(): void {
     this.#isRunning = false;
     clearTimeout(this.#timer);

@@ -1,18 +1,20 @@
-/** Looks that are taken in turn, one at a time: what an idle service costs does not grow with the number of things to look at. */
+/**
+ * Looks that take turns, one at a time, so that the cost of an idle service does not grow with the number of things to look at.
+ */
 
 /** Never rejects. */
 export type Look = () => Promise<void>;
 
 export interface RotaOptions {
   readonly turnMs: number;
-  /** Looks of one turn; the others wait for the next turns. */
+  /** Number of looks in one turn; the others wait for the next turns. */
   readonly turnMax: number;
 }
 
-/** Has no timer while it has no look. */
+/** Has no timer while there are no looks. */
 export class Rota {
   readonly #options: RotaOptions;
-  /** The first look is the one that was taken longest ago. */
+  /** The first look is the one that was taken the longest ago. */
   readonly #looks = new Set<Look>();
   #timer: NodeJS.Timeout | undefined;
   #turning: Promise<void> | undefined;
@@ -33,7 +35,7 @@ export class Rota {
     this.#timer = undefined;
   }
 
-  /** Takes the next looks, besides the turns of the timer. Never rejects. */
+  /** Takes the next looks, in addition to the turns of the timer. Never rejects. */
   turn(): Promise<void> {
     this.#turning ??= this.#turn().finally(() => {
       this.#turning = undefined;

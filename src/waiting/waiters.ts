@@ -10,7 +10,7 @@ export class Waiters {
   }
 
   /**
-   * Waits for `wake` or `wakeFirst`, but not beyond the abort of a signal or `ms` milliseconds. Never rejects.
+   * Waits for `wake` or `wakeFirst`, until a signal aborts or `ms` milliseconds have passed. Never rejects.
    * @returns whether it was woken
    */
   wait(signal?: AbortSignal, ms?: number): Promise<boolean> {
