@@ -29,7 +29,7 @@ export function readNetwork(text: string, bitsMin = 1): Network {
   return { address, family, bits: bits - skipped };
 }
 
-/** @returns whether the address is in the network; false if `text` is no network, or `address` no address */
+/** @returns whether the address is in the network; false if `text` is not a network, or `address` is not an address */
 export function isInNetwork(given: string, text: string): boolean {
   const address = canonical(given);
   if (address === undefined) return false;
@@ -88,7 +88,10 @@ function addressIn(entry: string): string | undefined {
   return canonical(inBrackets ?? beforePort ?? text);
 }
 
-/** @returns the canonical text of the address, without zone, an IPv4-mapped one as IPv4; undefined if the text is no address */
+/**
+ * @returns the canonical text of the address, without its zone, and an IPv4-mapped address as IPv4; undefined if the text is
+ * not an address
+ */
 function canonical(text: string): string | undefined {
   if (isIP(text) !== 6) return isIP(text) === 4 ? text : undefined;
   const { address } = new SocketAddress({ address: text.replace(/%.*/, ''), family: 'ipv6' });

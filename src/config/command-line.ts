@@ -1,9 +1,9 @@
-/** Reads a command line: which texts its options have, and which words are operands. */
+/** Reads a command line: the texts of its options, and the words that are operands. */
 
 import { didYouMean } from '../event/nearest.ts';
 
 export interface CommandLine {
-  /** The texts of each option that is given, by its flag: all of a repeated option, otherwise one. */
+  /** The texts of each given option, by its flag: all texts of a repeated option, otherwise one. */
   readonly given: Map<string, readonly string[]>;
   readonly operands: readonly string[];
   readonly asksForHelp: boolean;
@@ -19,7 +19,7 @@ export interface OptionForm {
   readonly trueOrFalse?: true;
   /** The option may be given more than once; in the environment its values are separated by commas. */
   readonly repeated?: true;
-  /** No problem shows the value: it is a URL that might have a password or a token in its path. */
+  /** No problem shows the value, because it is a URL that might have a password or a token in its path. */
   readonly secret?: true;
 }
 
@@ -33,7 +33,7 @@ interface Run {
 
 /**
  * Operands must be consecutive, so that the second word of a value without quotes is not read as an operand. Only the first
- * operand, which can be the name of an action, may be apart.
+ * operand, which can be the name of an action, may be separate.
  * @param args `--flag value` and `--flag=value`, and operands if the command has any; after `--` only operands
  * @param options by flag: `--data`
  * @param operandsMax the greatest number of operands of the command
@@ -78,7 +78,10 @@ function dropValue(rest: string[]): void {
   if (rest[0]?.startsWith('-') === false) rest.shift();
 }
 
-/** @returns the texts of an option with one more. @throws Error if it has one already that the new one contradicts */
+/**
+ * @returns the texts of an option and one more. @throws Error if the option already has a text that the new one
+ * contradicts
+ */
 function addText(flag: string, option: OptionForm, before: readonly string[], text: string): string[] {
   const [first] = before;
   if (first !== undefined && !isRepeatable(option, first, text)) {
@@ -89,12 +92,15 @@ function addText(flag: string, option: OptionForm, before: readonly string[], te
   return option.repeated ? [...before, text] : [text];
 }
 
-/** A switch that is given twice has one meaning; of two values the last would win, and the first be lost. */
+/**
+ * A switch that is given twice means the same as once; of two values the last one would win, and the first one would be
+ * lost.
+ */
 function isRepeatable({ repeated, argument }: OptionForm, before: string, text: string): boolean {
   return repeated === true || (argument === '' && before === text);
 }
 
-/** @returns a value for a problem: quoted, and without a password */
+/** @returns a value as a problem shows it: quoted, and without a password */
 export function shownOption({ argument, secret }: OptionForm, text: string): string {
   return JSON.stringify(secret ? '***' : argument === 'URL' ? text.replace(LOGIN, ':***@') : text);
 }
@@ -102,7 +108,7 @@ export function shownOption({ argument, secret }: OptionForm, text: string): str
 /**
  * @param rest the words after the option; the value is removed from them
  * @returns the text of the option, which is `true` for a switch alone
- * @throws Error for a switch with a value and an option without one
+ * @throws Error for a switch with a value, and for an option without one
  */
 function readText(
   flag: string,
@@ -138,7 +144,7 @@ const LOGIN = /:.*@/s;
 /** A word that might be meant as true or false. The option accepts two of these words, and refuses the others. */
 const BOOLEAN_WORD = /^(?:true|false|yes|no|on|off|0|1)$/i;
 
-/** @param problems gets a sentence for each run of words that are no operands, and for each operand beyond `max` */
+/** @param problems gets a sentence for each run of words that are not operands, and for each operand beyond `max` */
 function operandsIn(runs: readonly Run[], max: number, problems: string[]): readonly string[] {
   const used = runs.filter(({ words }) => words.length > 0);
   const isFirstApart = max > 1 && used[0]?.words.length === 1;

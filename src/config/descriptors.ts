@@ -1,4 +1,7 @@
-/** The limit of file descriptors of the process, the number of open journals that it allows, and what one is open for. */
+/**
+ * The limit of the process's file descriptors, the number of open journals that the limit allows, and the content of an
+ * open descriptor.
+ */
 
 import { fstatSync, readFileSync } from 'node:fs';
 import type { Limits } from './limits.ts';
@@ -15,9 +18,12 @@ export function readDescriptorsMax(): number | undefined {
   }
 }
 
-/** @returns what a file has that a descriptor appends to; empty for a terminal and a pipe, and on systems other than Linux */
+/**
+ * @returns the content of the file to which a descriptor appends; empty for a terminal and a pipe, and on systems other than
+ * Linux
+ */
 export function readAppendedFile(descriptor: number): string {
-  if (!platform.isLinux) return ''; // any user of Windows can make the folder C:\proc
+  if (!platform.isLinux) return ''; // any user of Windows can create the folder C:\proc
   try {
     return fstatSync(descriptor).isFile() ? readFileSync(`/proc/self/fd/${descriptor}`, 'utf8') : '';
   } catch {

@@ -1,4 +1,4 @@
-/** The exit codes of the service and of its commands, and which of them an error has. */
+/** The exit codes of the service and of its commands, and the exit codes of errors. */
 
 export const exitCodes = {
   done: 0,
@@ -6,21 +6,24 @@ export const exitCodes = {
   configuration: 2,
   damaged: 3,
   inUse: 4,
-  /** Also if what a start needs is not there yet, such as its address: the same start can succeed later. */
+  /**
+   * Also used if a resource that a start needs, such as its address, is not available yet, so that the same start can
+   * succeed later.
+   */
   diskFailed: 5,
   /** `report`: the service refused a report. */
   refused: 1,
-  /** EX_TEMPFAIL of sysexits.h: the same command may succeed later. */
+  /** EX_TEMPFAIL of sysexits.h: the same command can succeed later. */
   tryLater: 75,
 } as const;
 
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
 
 /**
- * @param error of a system call, or an error without a code about a file or an option of the operator
- * @returns 2 for a mistake that only a person mends, such as a missing permission or a busy port; 5 for everything that can pass
- *   by itself: a failed or read-only disk (EIO, EROFS), too few descriptors or too little memory (EMFILE, ENOMEM), an address or a
- *   name that is not there yet (EADDRNOTAVAIL, EAI_AGAIN)
+ * @param error the error of a system call, or an error without a code about a file or an option of the operator
+ * @returns 2 for a mistake that only a person can correct, such as a missing permission or a busy port; 5 for everything that can
+ *   resolve itself: a failed or read-only disk (EIO, EROFS), too few descriptors or too little memory (EMFILE, ENOMEM), an address or a
+ *   name that does not exist yet (EADDRNOTAVAIL, EAI_AGAIN)
  */
 export function exitCodeOf(error: Error): ExitCode {
   const code = codeOf(error);
@@ -37,7 +40,7 @@ function codeOf({ code, cause }: NodeJS.ErrnoException): string | undefined {
 }
 
 const DENIALS: ReadonlySet<string> = new Set(['EACCES', 'EPERM']);
-/** Codes of system calls that follow from a path, a permission, an address, or the choice of the file system. */
+/** Codes of system calls that are caused by a path, a permission, an address, or the choice of the file system. */
 const MISTAKES: ReadonlySet<string> = new Set([
   ...DENIALS,
   ...['ENOENT', 'ENOTDIR', 'EISDIR', 'EEXIST', 'ELOOP', 'ENAMETOOLONG', 'EINVAL', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS'],

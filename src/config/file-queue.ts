@@ -8,7 +8,7 @@ import { Waiters } from '../waiting/waiters.ts';
 
 /** A file was not read in time. */
 export class LateFileError extends Error {
-  /** At the start of a service it is a failure of the disk: a later start can succeed. */
+  /** At the start of a service this counts as a failure of the disk: a later start can succeed. */
   readonly code = 'ETIMEDOUT';
   /** The file that does not answer. */
   readonly late: string;
@@ -24,14 +24,16 @@ export class FileQueue {
   readonly #tasks = new Mutex();
   #running: { readonly path: string; isLate: boolean } | undefined;
 
-  /** The file that did not answer in time, until its system call returns. Meanwhile other callers are refused at once. */
+  /**
+   * The file that did not answer in time, until its system call returns. Until then other callers are refused at once.
+   */
   get late(): string | undefined {
     return this.#running?.isLate ? this.#running.path : undefined;
   }
 
   /**
    * Runs a task on a file after all tasks before it.
-   * @param ms how long the caller waits, for the tasks before it as well
+   * @param ms how long the caller waits, including the tasks before it
    * @param task its signal is aborted when the caller no longer waits; the next task still starts only after it has settled
    * @param signal ends the wait
    * @throws LateFileError at the end of the wait, and at once while a file is late; or the error of the task

@@ -11,9 +11,10 @@ import type { Limits } from './limits.ts';
 import { platform } from './platform.ts';
 
 /**
- * Finds out whether two paths name the same folder, or the second one a folder inside the first, also through symbolic links.
- * @param path a folder that need not exist yet
- * @throws the error of a system call, but not of a missing folder
+ * Finds out whether two paths name the same folder, or the second path names a folder inside the first, even through symbolic
+ * links.
+ * @param path a folder that can be missing
+ * @throws the error of a system call, except for a missing folder
  */
 export async function isWithin(folder: string, path: string): Promise<boolean> {
   const [outer, inner] = await Promise.all([realFolder(resolve(folder)), realFolder(resolve(path))]);
@@ -53,9 +54,9 @@ async function read(
   return { text: bytes.toString().replace(/^\ufeff/, ''), mode };
 }
 
-/** Texts of pipes: a pipe has its text once, but a service reads its files again. */
+/** Texts of pipes. A pipe delivers its text only once, but a service reads its files again. */
 const pipes = new Map<string, { readonly ino: number; readonly bytes: Buffer }>();
-/** The path that a shell passes for `<(command)`, and the left side of a pipe. */
+/** The path that a shell passes for `<(command)`, and for the left side of a pipe. */
 const DESCRIPTOR = /^\/(dev\/stdin|(dev|proc\/\w+)\/fd\/\d+)$/;
 
 async function readAtOnce(
@@ -63,7 +64,8 @@ async function readAtOnce(
   bytesMax: number,
   ending: AbortSignal,
 ): Promise<{ bytes: Buffer; mode: number }> {
-  // Not `readFile` with the path: Node 26 does not list what that waits for among its active resources, see `endWith`.
+  // `readFile` is not called with the path, since Node 26 does not list its pending request among its active resources:
+  // see `endWith`.
   const handle = await open(path, READ);
   try {
     const status = await handle.stat();
@@ -78,7 +80,7 @@ async function readAtOnce(
     }
     const known = pipes.get(path);
     if (known?.ino === ino) return { bytes: known.bytes, mode };
-    // A read of a pipe would hold a thread until its writer writes. A socket closes its descriptor itself, so it gets one of its own.
+    // A read of a pipe would hold a thread until its writer writes. A socket closes its descriptor itself, so it gets a separate one.
     const socket = new Socket({ fd: openSync(path, READ), readable: true });
     const bytes = await collect(path, addAbortSignal(ending, socket), bytesMax);
     pipes.set(path, { ino, bytes });
@@ -103,8 +105,8 @@ async function collect(path: string, stream: Readable, bytesMax: number): Promis
  * Reads a file with a token, a password or the value of a header, without white space around it.
  * @param what the content of the file
  * @returns the content, and whether every user of the machine may read the file (mode bit `o+r`)
- * @throws the errors of `readText`, and Error if the file is not one text of visible ASCII on one line; the message does not contain
- *   the text
+ * @throws the errors of `readText`, and Error if the file is not a single line of visible ASCII; the message does not contain the
+ * text
  */
 export async function readToken(
   path: string,
@@ -123,7 +125,7 @@ export async function readToken(
 
 /**
  * Writes a new file that only its owner may read, and syncs it.
- * @throws the error of a system call, `EEXIST` if the path exists; after a failure the new file is removed
+ * @throws the error of a system call, or `EEXIST` if the path exists; after a failure the new file is removed
  */
 export async function writeSecret(path: string, text: string): Promise<void> {
   const handle = await open(path, 'wx', OWN);
@@ -155,7 +157,8 @@ export function fileVersion(path: string, ms: number, signal?: AbortSignal): Pro
 }
 
 /**
- * Finds which users besides the owner and root may write to a file or a folder, by its mode. On Windows the mode does not say.
+ * Finds which users besides the owner and root may write to a file or a folder, by its mode. On Windows the mode does not show
+ * this.
  * @param ownGroup the group of this process, which may write
  * @returns undefined if no other user may write, or on Windows
  * @throws the error of a system call
@@ -171,8 +174,8 @@ export async function otherWriters(path: string, ownGroup = process.getgid?.()):
 export type OtherWriters = { readonly kind: 'every user' } | { readonly kind: 'group'; readonly gid: number };
 
 /**
- * Opens a file or a pipe for reading as a whole.
- * @returns a stream, and the size of a regular file, undefined for anything else
+ * Opens a file or a pipe that is read completely.
+ * @returns a stream, and the size of a regular file, or undefined for anything else
  * @throws the error of a system call
  */
 export async function openStream(path: string): Promise<{ stream: Readable; bytes: number | undefined }> {
@@ -186,7 +189,7 @@ export async function openStream(path: string): Promise<{ stream: Readable; byte
   }
 }
 
-/** Without O_NONBLOCK, the open of a FIFO waits for its writer. */
+/** Without O_NONBLOCK, opening a FIFO waits for its writer. */
 const READ = constants.O_RDONLY | constants.O_NONBLOCK;
 const OWN = 0o600;
 const READ_BY_OTHERS = 0o004;

@@ -1,4 +1,4 @@
-/** JSON files that an operator wrote: every mistake is named with its line and its member. */
+/** JSON files that an operator wrote. Every mistake is reported with its line and its member. */
 
 import { readJson } from '../event/json.ts';
 import { JsonError } from '../event/json-mistakes.ts';
@@ -10,7 +10,7 @@ const DEPTH_MAX = 8;
 export type JsonObject = Readonly<Record<string, unknown>>;
 
 /**
- * @param read checks the parsed file and returns what it means; it hands each mistake to the checker
+ * @param read checks the parsed file and returns its value; it passes each mistake to the checker
  * @returns the value of `read`, or every problem as a clause: `line 1: deployments[0].name must be …`
  */
 export function readJsonFile<Value>(
@@ -30,7 +30,7 @@ export function readJsonFile<Value>(
 
 /** Collects the problems of one file. */
 export class Checker {
-  /** Each with line and member: `line 3: a[0].b must be a text`. */
+  /** Each problem includes its line and member: `line 3: a[0].b must be a text`. */
   readonly problems: string[] = [];
   readonly #text: string;
   /** Line number by path. Computed at the first problem, so that reloading a valid file stays cheap. */

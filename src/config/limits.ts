@@ -9,9 +9,12 @@ export const limits = {
   bodyBytesMax: 1 * MIB,
   /** Bodies that are being received, on all connections together. */
   uploadBytesMax: 16 * MIB,
-  /** The part of `uploadBytesMax` for bodies of forwarded events; the rest is left to the bodies of reports. */
+  /** The part of `uploadBytesMax` for bodies of forwarded events. The rest is for the bodies of reports. */
   forwardUploadBytesMax: 8 * MIB,
-  /** Packed bodies that are unpacked at a time. Node has four threads for this and for system calls, and writes need one. */
+  /**
+   * Compressed bodies that are decompressed at a time. Node has four threads for this and for system calls, and writes need
+   * one.
+   */
   unpackingMax: 2,
   /** Buffers for large bodies that are kept for reuse. */
   spareBuffersMax: 8,
@@ -21,8 +24,8 @@ export const limits = {
   stalledUploadMs: 1_000,
   /**
    * A connection may send pieces of bodies: chunks, and the parts of a chunk in separate TCP segments. Node's parser makes a call for
-   * each piece, so that 1 MiB in chunks of one byte costs a second. `bodyPieceBytes` pay for one piece, and the connection may owe
-   * the bytes of `unpaidPiecesMax`.
+   * each piece, so 1 MiB in chunks of one byte costs a second. Every `bodyPieceBytes` bytes pay for one piece, and the connection may
+   * owe the bytes of `unpaidPiecesMax` pieces.
    */
   bodyPieceBytes: 16,
   unpaidPiecesMax: 4_000,
@@ -31,7 +34,7 @@ export const limits = {
   /**
    * Parsed requests of a connection whose replies are not sent. They can be more than `pipelinedMax`, since Node parses all of
    * the 64 KiB that it read before a pause takes effect. The request that reaches this number ends its connection, and the
-   * bytes after it are ignored (RFC 9112 section 9.6). Each request takes about 3 KB.
+   * bytes after it are ignored (RFC 9112 section 9.6). Each request uses about 3 KB.
    */
   unansweredMax: 64,
   /** Request line and headers together, including line ends. */
@@ -57,7 +60,10 @@ export const limits = {
   /** The idle timeouts that can be chosen: longer than `headersMs`, so that slow requests get 408; the longest of proxies is 6,000 s. */
   leastIdleMs: 15_000,
   idleMsMax: 7_200_000,
-  /** A client that has read nothing of its replies for this long is disconnected, whatever its idle timeout: they take memory. */
+  /**
+   * A client that has read nothing of its replies for this long is disconnected, whatever its idle timeout, because the replies
+   * use memory.
+   */
   unreadMs: 75_000,
   /** At `maxConnections`, a connection idle for this long is closed for a new one; after a shorter time it might be about to send. */
   evictableMs: 1_000,
@@ -72,29 +78,41 @@ export const limits = {
   /** Forwarding: lines of one insert into ClickHouse. */
   insertBytes: 4 * MIB,
   insertLinesMax: 10_000,
-  /** Journals whose events one journal of a hub has, and the percentage at which a warning is logged. */
+  /**
+   * Number of journals whose events one journal of a hub has, and the percentage of it at which a warning is logged.
+   */
   forwardSourcesMax: 50_000,
   forwardSourcesWarnedPercent: 90,
-  /** At the limit, a journal without an event for this long makes place for another one. */
+  /** At the limit, a journal without an event for this long is forgotten to free a place for another one. */
   forwardForgottenMs: 90 * 86_400_000,
-  /** Bytes of the names and numbers that a hub stores for a source, and the timeout of storing them, and a new name. */
+  /** Bytes of the names and numbers that a hub stores for a source, and how soon it stores them, and a new name. */
   seenBytesMax: 1_024,
   seenWriteMs: 10_000,
   seenNamedMs: 1_000,
-  /** Bytes in a second that a hub writes of how far it is with others, if lines that it left out moved that: the whole file, each `seenWriteMs` or later. */
+  /**
+   * Bytes a second that a hub writes about how far it is with other journals, if lines that it left out changed that. The whole file is written, each
+   * `seenWriteMs` or later.
+   */
   snapshotRateBytes: 100_000,
-  /** Without an event for this long, a pipe asks its hub, which could not distinguish a silent device from a lost one otherwise. */
+  /**
+   * After this long without an event, a pipe asks its hub, which otherwise could not distinguish a silent device from a lost one.
+   */
   forwardIdleMs: 600_000,
-  /** Parts of a journal that a hub has before events that it lacks, and ranges of events that are lost: others count as here. */
+  /**
+   * Parts of a journal that a hub has after events that it does not have, and ranges of events that are lost. Others count as
+   * present.
+   */
   forwardPartsMax: 64,
-  /** Requests of one source that wait at a hub for the request before, and bytes of all bodies that are not recorded yet. */
+  /**
+   * Requests of one source that wait at a hub for the previous request, and bytes of all bodies that are not recorded yet.
+   */
   forwardWaitingMax: 4,
   forwardHeldBytesMax: 8 * MIB,
-  /** Part of `forwardHeldBytesMax` that is parsed at a time for one journal of a hub: events take about ten times as much memory. */
+  /** Part of `forwardHeldBytesMax` that is parsed at a time for one journal of a hub: events use about ten times as much memory. */
   forwardParsedBytesMax: 2 * MIB,
-  /** Senders that work at a time, for the destinations of all journals together. */
+  /** Senders that may be active at a time, for the destinations of all journals together. */
   sendersMax: 64,
-  /** Timeout of one request to a destination, and how long a stop waits for the one in flight. */
+  /** Timeout of one request to a destination, and how long a stop waits for the request in flight. */
   forwardRequestMs: 30_000,
   forwardStopMs: 5_000,
   /**
@@ -109,33 +127,42 @@ export const limits = {
   natsBatchLinesMax: 1_000,
   natsControlBytesMax: 64 * KIB,
   natsMessageBytesMax: 8 * MIB,
-  /** Bytes in a second beyond which a connection to it is closed. Each line and each chunk counts more than its bytes: it takes time. */
+  /**
+   * Bytes a second beyond which a connection to it is closed. Each line and each chunk counts more than its bytes, since it costs time.
+   */
   natsSecondBytesMax: 32 * MIB,
   natsPieceBytes: 4 * KIB,
   /** How long a reply waits for the destination of `--ack`. */
   ackMs: 10_000,
-  /** The longest backoff at the destination of `--ack`, for which clients wait as well, and at an engine, which few pipes use. */
+  /**
+   * The longest backoff for the destination of `--ack`, since clients wait for it too, and for an engine, which few pipes use.
+   */
   nearRetryMsMax: 5_000,
   /** Bytes of a file with the certificates of authorities. */
   caBytesMax: 1 * MIB,
-  /** Exponential backoff with full jitter while a destination does not answer, and the longest `Retry-After` that is respected. */
+  /** Exponential backoff with full jitter while a destination does not answer, and the longest `Retry-After` that is obeyed. */
   forwardRetryMs: 500,
   forwardRetryMsMax: 60_000,
   forwardRetryAfterMsMax: 3_600_000,
   /** Interval of attempts of a stopped pipe. */
   forwardStoppedMs: 60_000,
-  /** Pause of a pipe that waits for its service, and of one that passes only unwanted events. */
+  /** Pause of a pipe that waits for its service, and of a pipe that passes only unwanted events. */
   forwardCheckMs: 1_000,
-  /** Interval of saves of the cursor of a hub, which says itself what it has, and of looks at files of an operator. */
+  /**
+   * Interval at which the cursor of a hub is saved, since the hub itself reports which events it has, and at which
+   * files of an operator are checked.
+   */
   forwardLookMs: 10_000,
-  /** The shortest time between two writes of a state in which nothing but times has changed. */
+  /** The shortest time between two writes of a state in which only times have changed. */
   forwardStateMs: 5_000,
-  /** Time after which a request that is not answered is shown. */
+  /** Time after which an unanswered request is shown. */
   forwardSlowMs: 5_000,
   /** Requests for an event in doubt before the next event is tried, and refusals in a row at which a pipe stops. */
   forwardTriesMax: 3,
   forwardRefusalsMax: 20,
-  /** Time for which a hook may fail with an event until the event is given up, and hooks in a row that post an event. */
+  /**
+   * How long a hook may fail with an event until the event is given up, and how many hooks in a row may post an event.
+   */
   hookFailingMs: 300_000,
   hooksPassedMax: 3,
   /** Bytes of the dead letters of one destination of one journal, and their largest share of `--retain-bytes`. */
@@ -144,7 +171,9 @@ export const limits = {
   /** After an outage of this length, the first event waits a random time of up to `forwardSpreadMsMax`, and the rate starts at 1/s. */
   forwardOutageMs: 60_000,
   forwardSpreadMsMax: 30_000,
-  /** Time after a request to a hub for which events gather unless `lingerMs` says otherwise, and their number at which they are read. */
+  /**
+   * How long events are collected after a request to a hub, unless `lingerMs` says otherwise, and their number at which they are read.
+   */
   forwardLingerMs: 1_000,
   forwardLingerEventsMax: 64,
   /** How long a shutdown keeps a connection that has sent no byte yet: its first request might be in transit. */
@@ -177,15 +206,18 @@ export const limits = {
   tornBytesMax: 8 * MIB,
   /** Idempotency keys that are remembered, for all deployments together, unless --idempotency-keys is set; 32 bytes each. */
   idempotencyKeysMax: 1_000_000,
-  /** Events that are erased at a time: their seqs are in memory. */
+  /** Events that are erased at a time, since their seqs are in memory. */
   eraseEventsMax: 1_000_000,
-  /** Segments that a service writes anew while its journal is closed: reports wait for `openWaitMs`. */
+  /** Segments that a service rewrites while its journal is closed; reports wait for `openWaitMs`. */
   eraseSegmentsMax: 4,
-  /** Ids that a command gives at a time. */
+  /** Ids that one call of a command can contain. */
   eraseIdsMax: 1_000,
   /** Bytes of closed files without a sidecar that a start reads for idempotency keys. */
   keyScanBytesMax: 256 * MIB,
-  /** A closed file of at most this many bytes is read again, to check the keys in memory against its lines: only in tests. */
+  /**
+   * A closed file of at most this many bytes is read again, to check the keys in memory against its lines. Only tests do
+   * that.
+   */
   keyCheckBytesMax: 0,
   /**
    * Repeated reports whose first lines are read at a time, for comparison. Node has four threads for system calls, and writes need
@@ -199,7 +231,10 @@ export const limits = {
   /** Pause between attempts to open a journal on a full disk, doubled each time. Enough free space ends the pause early. */
   openRetryMs: 1_000,
   openRetryMsMax: 30_000,
-  /** Free space that a start leaves beside the copy that it makes, for the file system itself and for other programs. */
+  /**
+   * Free space that a start leaves in addition to the copy that it creates, for the file system itself and for other
+   * programs.
+   */
   openReserveBytes: 64 * KIB,
   /** A write or sync that takes longer is logged, and new reports are refused until it ends. */
   diskAnswerMs: 10_000,
@@ -218,7 +253,7 @@ export const limits = {
   earlyCloseBytes: 64 * KIB,
   /** A jump of the system's clock by more than this is logged. */
   clockJumpMs: 86_400_000,
-  /** Interval of checks of the free space while events are recorded or space is short, and otherwise. */
+  /** Interval of checks of the free space: while events are recorded or space is short, and otherwise. */
   spaceCheckMs: 1_000,
   spaceIdleCheckMs: 10_000,
   /** Free space below which a service is not ready, unless --min-free-bytes is set; on a smaller disk `minFreePercent` of it. At most half of --keep-free. */
@@ -230,41 +265,47 @@ export const limits = {
   readAssetsMax: 1_000,
   /** Memory for the state of assets, of all journals together, in bytes: about 140,000 assets with two checks each. */
   assetBytesMax: 192 * MIB,
-  /** Checks of an asset, partitions of all its checks, and failing partitions of one check, that the state has. */
+  /** The most checks of an asset, partitions of all its checks, and failing partitions of one check in the state. */
   assetChecksMax: 1_000,
   assetPartitionsMax: 1_000,
   failedPartitionsMax: 100,
   /** How long a request waits while the state of the assets is read; after that it gets 503. */
   assetsWaitMs: 5_000,
   /**
-   * The shortest time between two searches for stale assets, and the longest one. Searches are rare while no asset can become stale, but a
-   * late event can be about a time before all others.
+   * The shortest and the longest time between two searches for stale assets. Searches are rare while no asset can become stale, but the
+   * time of a late event can be before all others.
    */
   staleCheckMs: 10_000,
   staleCheckMsMax: 300_000,
   /** Alarms of a hook that have not ended, and the bytes of their names. */
   alarmsMax: 1_000,
   alarmBytesMax: 4 * MIB,
-  /** The shortest time between two looks of a hook at what fails, while there are events. */
+  /** The shortest time between two looks of a hook at failures, while there are events. */
   alarmLookMs: 1_000,
-  /** A hook hears of a difference once it has held for this time, and of the same alarm again after the pause at the earliest. */
+  /** A difference is posted to a hook once it has held for this time, and the same alarm again only after the pause. */
   alarmHeldMs: 10_000,
   alarmPauseMs: 300_000,
-  /** Nothing becomes stale for this time after a start, a move of the clock or a stop: devices deliver what they have first. */
+  /**
+   * Nothing becomes stale for this time after a start, a change of the clock or a stop, since devices deliver their backlog
+   * first.
+   */
   alarmGraceMs: 900_000,
-  /** Keys of `--watch-asset`. */
+  /** Keys in `--watch-asset`. */
   watchedKeysMax: 20,
-  /** How long `/metrics` waits for the state of these keys. */
+  /** How long `/metrics` waits for the state of the watched keys. */
   watchWaitMs: 1_000,
   /** Bytes of lines that a start reads for the state of the assets before it writes the state at once: see `segmentBytes`. */
   assetsSaveBytes: 16 * MIB,
-  /** Bytes of lines that are kept until a state that is behind has come to them. */
+  /** Bytes of lines that are kept for a state that is behind, until it has read as far as these lines. */
   assetsWaitBytes: 1 * MIB,
   /** Interval of attempts to write the state of the assets, after a failure. */
   assetsSaveMs: 10_000,
   /** Greatest value of `--last`: its search keeps the seq of each of these events in memory. */
   lastEventsMax: 1_000_000,
-  /** The events of `--last` that are kept in memory when they are found; more of them are read once more. */
+  /**
+   * The most bytes of the events of `--last` that are kept in memory when they are found; if they are larger, they are
+   * read again.
+   */
   lastBytesMax: 16 * MIB,
   /** Events in one reply of `GET /events`, unless it is a stream. */
   readEventsMax: 1_000,
@@ -282,11 +323,11 @@ export const limits = {
   /** Bytes of a journal that a reading processes at a time, while reports and other readings wait. */
   readTurnBytes: 32 * KIB,
   /**
-   * Memory of all readings that are at work. Each needs three times `readTurnBytes`, so that the readings of 256 connections and of all
-   * streams fit, even if none of their clients reads.
+   * Memory of all active readings. Each needs three times `readTurnBytes`, so the readings of 256 connections and of all streams fit,
+   * even if none of their clients reads.
    */
   readBytesMax: 40 * MIB,
-  /** The newest lines of journals that streams share; a stream that needs older lines reads the file by itself. */
+  /** The newest lines of journals that streams share. A stream that needs older lines reads the file itself. */
   sharedLinesBytesMax: 1 * MIB,
   /** Share of the event loop's time for readings while reports arrive: of all, and of what it would be idle without readings. The larger one counts. */
   readTimePercent: 5,
@@ -295,7 +336,7 @@ export const limits = {
   readIdleMs: 100,
   /** Interval between two log lines that give the same reason for refusing connections or reports. */
   notAcceptedNoticeMs: 60_000,
-  /** Lines about refused requests and, on a terminal, about recorded events in `activityMs`; further ones are counted. */
+  /** Lines about refused requests and, on a terminal, about recorded events in `activityMs`. Further ones are counted. */
   refusalLinesMax: 10,
   recordedLinesMax: 100,
   activityMs: 1_000,
@@ -305,16 +346,17 @@ export const limits = {
   refusalErrorCharactersMax: 1_000,
   /** Characters of a request's path, or of an event, in such a line. */
   loggedPathCharactersMax: 200,
-  /** Characters of each value in a line of the log, and bytes of the log that wait in memory for a slow reader. */
+  /** Characters of each value in a log line, and bytes of the log that wait in memory for a slow reader. */
   logTextCharactersMax: 2_000,
   logWaitingBytesMax: 1_000_000,
-  /** Distinct names that are logged, each once; further names are not logged. */
+  /** Distinct names that are logged, each once. Further names are not logged. */
   oncePerNameMax: 1_000,
   /** A deployment's journal is closed when no report arrived for this long. */
   idleJournalMs: 300_000,
   /**
    * Journals of deployments that are open, being opened or being closed at a time; fewer if the process may open few files: see
-   * `openJournalsFor`. To open another journal, the least recently used idle one is closed; if all are busy, it waits.
+   * `openJournalsFor`. To open another journal, the least recently used idle journal is closed; if all are busy, the open
+   * waits.
    */
   openJournalsMax: 1_000,
   /** File descriptors of an open journal, and one more to open and close it. */
@@ -332,9 +374,11 @@ export const limits = {
   /** Series of each metric of --deployment-metrics; those of further deployments and tokens are left out. */
   deploymentSeriesMax: 1_000,
   deploymentsBytesMax: 16 * MIB,
-  /** How long a caller waits for a file with deployments, destinations or a secret, while others before it are read included. */
+  /**
+   * How long a caller waits for a file with deployments, destinations or a secret, including the reads of other files before it.
+   */
   fileReadMs: 10_000,
-  /** How long before its end an expiring token is logged, and the number of expiring tokens that the log names. */
+  /** How long before its expiry an expiring token is logged, and the number of expiring tokens that the log names. */
   tokenExpiringMs: 14 * 86_400_000,
   tokensNamedMax: 10,
   /** Requests without a valid token that get 401, for each address in `failuresMs`; further requests get 429. */
@@ -349,8 +393,9 @@ export const limits = {
   lockAnswerMs: 300,
   lockAnswerBytesMax: 256,
   /**
-   * Requests of commands over the lock: how long the first byte and the whole request may take, the connections that may wait or be
-   * answered at a time, and how often a command tries. Clients of 0.3.0 and before wait for `doorWaitMs`, and give up after 300 ms.
+   * Requests of commands over the lock: the time for the first byte and for the whole request, the connections that may wait or be
+   * answered at a time, and how often a command tries. Clients of version 0.3.0 and earlier wait for `doorWaitMs`, and give up
+   * after 300 ms.
    */
   doorWaitMs: 150,
   doorRequestMs: 1_000,
@@ -358,23 +403,26 @@ export const limits = {
   doorAnswerBytesMax: 16 * MIB,
   doorAskersMax: 8,
   doorTriesMax: 3,
-  /** Interval of checks that a lock file still exists, besides the check after each write, and the number of locks in one interval. */
+  /**
+   * Interval of checks that a lock file still exists, in addition to the check after each write, and the number of locks checked in
+   * one interval.
+   */
   lockCheckMs: 10_000,
   lockChecksMax: 30,
   healthcheckMs: 3_000,
   /**
-   * Interval at which a reader looks whether the journal has grown, and the longest one at which it reads a journal that has not, and
-   * asks its service. Not `fs.watch`: it reports nothing on many file systems.
+   * Interval at which a reader checks whether the journal has grown, and the longest interval at which it reads a journal that has
+   * not grown and asks its service. `fs.watch` is not used, since it reports nothing on many file systems.
    */
   followMs: 250,
   followIdleMs: 60_000,
-  /** Listings of a folder by `verify`, if retention removes files from the folder meanwhile. */
+  /** Listings of a folder by `verify`, if retention removes files during the run. */
   verifyListingsMax: 20,
   /** Stretches of good lines in a damaged file; each needs about 200 bytes of the memory of `repair`. */
   stretchesMax: 500_000,
   /** Removed ranges of a damaged file that `repair` lists one by one; further ranges are counted. */
   repairListMax: 1_000,
-  /** Size of the chunks in which a command reads a single journal: with a quarter of it a search takes half as long again. */
+  /** Size of the chunks in which a command reads a single journal: with a quarter of this size a search takes 50 % longer. */
   lookChunkBytes: 1 * MIB,
   /** Journals of deployments that `events` merges, and bytes of the chunks of all their files together. */
   mergedJournalsMax: 256,
@@ -383,30 +431,44 @@ export const limits = {
   mergedChunkBytesMax: 256 * KIB,
   /** Damaged ranges that a reader reports one by one; further ranges are counted. */
   damageReportsMax: 20,
-  /** Interval of checks for files that are too old, besides the checks after a start and after a rotation. */
+  /** Interval of checks for files that are too old, in addition to the checks after a start and after a rotation. */
   retainCheckMs: 3_600_000,
-  /** The closed journal of a deployment is opened for `--retain-days` no sooner again. */
+  /** How long after an opening for `--retain-days` the closed journal of a deployment is not opened for that again. */
   retainClosedMs: 24 * 3_600_000,
   /** `--timeout` of `report`: the time of one attempt, from connecting to the last byte of the reply. */
   attemptMs: 10_000,
   /** A connection that was idle for longer is not reused: the reference implementation closes idle connections after 5 s. */
   keptMs: 1_000,
-  /** Pause of the probes (TCP keep-alive) on an idle connection. Node's default, a second, costs a metered link 10 kB an event. */
+  /**
+   * Pause between the probes (TCP keep-alive) on an idle connection. Node's default of a second costs a metered link 10 kB for
+   * each event.
+   */
   aliveProbeMs: 60_000,
   /** Bytes of a reply that a command reads; it does not wait for the rest. */
   replyBytesMax: 64 * KIB,
-  /** Bytes of the heads of a reply, interim replies (1xx) included, and the bytes that a chunk counts besides its own, for its time. */
+  /**
+   * Bytes of the heads of a reply, including interim replies (1xx), and the bytes that a chunk counts in addition to its own, for the
+   * time it takes.
+   */
   replyHeadBytesMax: 64 * KIB,
   replyChunkBytes: 64,
   /** Bytes of a long reply: an OpenAPI document, or the reply to a batch that describes `batchErrorsMax` wrong items. */
   longReplyBytesMax: 1 * MIB,
   /** One line of `GET /assets` that a command reads: an asset can have thousands of checks. */
   assetLineBytesMax: 16 * MIB,
-  /** Replies in a row that report the next events as removed: retention removes the oldest file now and then. */
+  /**
+   * The most consecutive replies that report the next events as removed: retention removes the oldest file from time to
+   * time.
+   */
   removalsMax: 10,
-  /** Bodies with more bytes are sent packed: a smaller one takes more processor time at both ends than its bytes are worth. */
+  /**
+   * Bodies with more bytes are sent compressed. Compressing a smaller one costs more processor time at both ends than its
+   * bytes are worth.
+   */
   packBytes: 1 * KIB,
-  /** Lines that `report --from` sends in one request, of at most `bodyBytesMax`, and that it reads ahead. */
+  /**
+   * Lines that `report --from` sends in one request, with at most `bodyBytesMax` bytes, and lines that it reads ahead.
+   */
   groupLinesMax: 500,
   /** Pause between two attempts to send a report, doubled each time. */
   retryMs: 250,
@@ -417,8 +479,8 @@ export const limits = {
   faultDelayMsMax: 300_000,
   delayedRepliesMax: 1_000,
   /**
-   * Bytes between two garbage collections: of arriving bodies if memory is scarce, and of forwarded events always, unless the heap
-   * is larger than `collectedHeapBytesMax`, so that a collection would take long.
+   * Bytes between two garbage collections: bytes of arriving bodies if memory is scarce, and always bytes of forwarded events,
+   * unless the heap is larger than `collectedHeapBytesMax`, so that a collection would take long.
    */
   collectBytes: 16 * MIB,
   collectedHeapBytesMax: 64 * MIB,
@@ -442,19 +504,24 @@ export const waitLimits = {
 
 /** Limits of the page for browsers, `http/page/browser/`. */
 export const pageLimits = {
-  /** Events that the page holds, and the characters of their lines; beyond them it drops the oldest. */
+  /**
+   * Events that the page holds, and the characters of their lines. Beyond these limits the oldest events are dropped.
+   */
   linesMax: 10_000,
   charactersMax: 32 * MIB,
   /** Events of one request. */
   readLimit: 1_000,
-  /** Tokens of nested metadata, and members, that the page shows of one event; the line itself is always whole. */
+  /**
+   * Tokens of nested metadata, and members, that the page shows of one event. The line itself is always shown
+   * completely.
+   */
   tokensMax: 5_000,
-  /** Lines and characters of a value at first, and of each further block that the user asks for. */
+  /** Lines and characters of a value that are shown at first, and in each further block on request. */
   foldedLines: 20,
   foldedCharacters: 2_000,
   /** A longer line has no preview of its metadata in the list. */
   previewedCharactersMax: 4 * KIB,
-  /** Without a byte for this long, a connection counts as lost. A stream has a comment every 15 s. */
+  /** After this long without a byte, a connection counts as lost. A stream has a comment every 15 s. */
   quietMsMax: 40_000,
   /** Interval at which assets and refusals are read again. */
   pollMs: 3_000,
@@ -469,17 +536,20 @@ export const historyLimits = {
   events: 1_000,
   /** The newest values of a number that are drawn. */
   points: 200,
-  /** Numbers that are shown at first: those that are reported most often. */
+  /** Numbers that are shown at first: the most frequently reported ones. */
   numbers: 20,
   /** The newest results of a check that are shown at first. */
   results: 60,
   days: 35,
-  /** Members of metadata that are kept of one event, and of all; beyond them those of the oldest events are left out. */
+  /**
+   * Members of metadata that are kept for one event, and for all events together. Beyond that the members of the oldest
+   * events are left out.
+   */
   eventMembers: 5_000,
   members: 200_000,
 } as const satisfies Record<string, number>;
 
-/** Values for all limits: `limits`, what `limitsFor` returns, or what a test chooses. */
+/** Values for all limits: `limits`, the result of `limitsFor`, or the choice of a test. */
 export type Limits = { readonly [Name in keyof typeof limits]: number };
 
 /** With at least this much memory, the caps keep their values. */

@@ -16,14 +16,20 @@ export function readMemoryBytesMax(
   return Math.min(constrainedBytes || Number.POSITIVE_INFINITY, heapBytes / HEAP_SHARE);
 }
 
-/** Share of a process's memory that V8's heap may use: the bodies of reports are buffers for most of their lifetime. */
+/**
+ * Share of a process's memory that V8's heap may use, since the bodies of reports are buffers for most of their
+ * lifetime.
+ */
 const HEAP_SHARE = 0.5;
 
-/** @returns a copy: a part of a text keeps the whole text in memory, such as a body or a chunk of a file. A short part is a copy */
+/**
+ * @returns a copy of a text, since a part of a text keeps the whole text in memory, such as a body or a chunk of a file. A short
+ * part already is a copy
+ */
 export function detach(text: string): string {
   if (text.length < SHORTEST_PART) return text;
   if (text.length > scratch.length || NOT_ASCII.test(text)) return Buffer.from(text).toString();
-  scratch.write(text, 0, 'latin1'); // twice as fast as to allocate memory
+  scratch.write(text, 0, 'latin1'); // twice as fast as allocating memory
   return scratch.toString('latin1', 0, text.length);
 }
 
@@ -33,21 +39,21 @@ const scratch = Buffer.allocUnsafeSlow(256);
 const NOT_ASCII = /[^\u0000-\u007f]/;
 
 /**
- * Makes V8 use little memory. By default V8 lets the young generation grow to 32 MiB and more, and collects buffers only after
- * 64 MiB of them, whatever the cgroup allows.
+ * Makes V8 use little memory. By default V8 lets the young generation grow beyond 32 MiB, and collects buffers only after 64
+ * MiB of them, whatever the limit of the cgroup is.
  * @returns a function that runs a full garbage collection, which takes about 5 ms
  */
 export function saveMemory(): () => void {
   setYoungGrowth(1);
   setFlagsFromString('--expose-gc');
-  // Loaded only here, since loading it takes time.
+  // Loaded only here, since loading takes time.
   return process.getBuiltinModule('node:vm').runInNewContext('() => gc()');
 }
 
 /**
  * Limits V8's young generation, which uses one of its halves at a time. By default each half grows to 16 MiB on Node 20 and 22, to
- * 64 on 24 and to 32 on 26, without making a report faster. V8 reads `--max-semi-space-size` only at its own start, but the factor
- * whenever the young generation grows.
+ * 64 on 24 and to 32 on 26, without making a report faster. V8 reads `--max-semi-space-size` only when it starts, but it reads the
+ * growth factor whenever the young generation grows.
  */
 export class YoungGeneration {
   readonly #halfBytesMax: number;
@@ -85,10 +91,12 @@ export function collectEach({ collectBytes }: Limits, collect: () => void): (byt
 }
 
 /**
- * Collects the garbage of sending a backlog: buffers, and an object for each line. V8 would let 100 MiB of it gather. While a backlog
- * is sent, the young generation does not grow, and a collection follows each `limits.collectBytes`; a large heap is left to V8.
+ * Collects the garbage of sending a backlog: buffers, and an object for each line. V8 would let 100 MiB of it accumulate. While a
+ * backlog is sent, the young generation does not grow, and a collection follows each `limits.collectBytes`; a large heap is left to
+ * V8.
  * @param young undefined if memory is scarce, so that the young generation never grows
- * @returns a function to call with the bytes of each accepted request. A small request is no backlog, and changes nothing: reports are
+ * @returns a function to call with the bytes of each accepted request. A small request is not a backlog, and changes nothing: reports
+ * are
  *   a fifth slower in a young generation that cannot grow
  */
 export function collectForwarded(limits: Limits, young?: YoungGeneration): (bytes: number) => void {
@@ -107,7 +115,7 @@ export function collectForwarded(limits: Limits, young?: YoungGeneration): (byte
   };
 }
 
-/** The factor is 2 by default, and 1 lets nothing grow. */
+/** The default factor is 2; with 1 nothing grows. */
 function setYoungGrowth(factor: 1 | 2): void {
   setFlagsFromString(`--semi-space-growth-factor=${factor}`);
 }

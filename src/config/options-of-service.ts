@@ -23,7 +23,7 @@ import {
   variableOf,
 } from './options.ts';
 
-/** From the most to the least severe. */
+/** From the most severe to the least severe. */
 export const logLevels = ['error', 'warn', 'info', 'debug'] as const;
 export type LogLevel = (typeof logLevels)[number];
 
@@ -32,7 +32,7 @@ const whenBehind = ['refuse', 'remove'] as const;
 /** A quarter of a smaller value would be less than the smallest file. */
 export const LEAST_KEPT_BYTES = (limits.leastSegmentBytes * 100) / limits.segmentPercent;
 
-/** In the order of the help. A comment says what the help does not. */
+/** In the order of the help. The comments add what the help leaves out. */
 export const options = {
   host: option({
     argument: 'ADDRESS',
@@ -108,35 +108,35 @@ export const options = {
     'remove the oldest segments while the disk has less free; more than --min-free-bytes',
     LEAST_KEPT_BYTES,
   ),
-  /** Base URL of the destination `upstream`; empty for none. */
+  /** Base URL of the destination `upstream`; empty if there is none. */
   forwardTo: option({
     argument: 'URL',
     help: 'send every event on to this service; with --deployments the URL has {deployment}',
     initial: '',
     parse: (text) => matching(text, /^[a-z][a-z0-9+.-]*:\/\/[^/]/i, 'is not a URL such as https://assets.example/prod'),
   }),
-  /** Path of a file; empty for none. The next two are paths as well. */
+  /** Path of a file; empty if there is none. The next two options are paths too. */
   forward: fileOption('send every event on to the destinations in this file, which is read again'),
   forwardCaFile: fileOption('--forward-to: certificates (PEM) of the authorities to trust instead of the usual ones'),
   forwardTokenFile: fileOption('--forward-to: file that contains the token and nothing else'),
   forwardTokenHeader: tokenHeaderOption('--forward-to: name of the header with the token'),
-  /** Might have a password; empty for none. */
+  /** Might include a password. Empty if there is none. */
   forwardProxy: option({
     argument: 'URL',
     help: 'reach destinations over HTTP on other machines through this proxy',
     initial: '',
     secret: true,
-    parse: (text) => text, // checked later, as the URL of a hook is
+    parse: (text) => text, // checked later, like the URL of a hook
   }),
-  /** URL of a hook, which is a secret; empty for none. */
+  /** URL of a hook, which is a secret; empty if there is none. */
   onFailedCheck: option({
     argument: 'URL',
     help: 'POST the line of each failed check to this URL, in order, until it is accepted',
     initial: '',
     secret: true,
-    parse: (text) => text, // checked later, with what the destination needs
+    parse: (text) => text, // checked later, together with what the destination needs
   }),
-  /** Empty for the name of the host. */
+  /** Empty if the name of the host is used. */
   name: option({
     argument: 'TEXT',
     help: 'name of this service at a hub [the name of the host]',
@@ -161,7 +161,7 @@ export const options = {
     initial: 'refuse',
     parse: (text) => oneOf(whenBehind, text, 'is neither refuse nor remove'),
   }),
-  /** Empty for none. */
+  /** Empty if there is none. */
   ack: option({
     argument: 'NAME',
     help: 'reply 200 only when this destination has the event too; --forward-to is named upstream',
@@ -189,7 +189,7 @@ export const options = {
     initial: 256,
     parse: (text) => integer(text, 1, 65_536),
   }),
-  /** In seconds; undefined for the default: `limits.idleMs`. */
+  /** In seconds; undefined for the default, `limits.idleMs`. */
   idleTimeout: option<number | undefined>({
     argument: 'SECONDS',
     help: 'close a connection that is idle for longer; more than a load balancer waits [75]',
@@ -203,14 +203,17 @@ export const options = {
     initial: 0,
     parse: (text) => integer(text, 0, limits.commitDelayMsMax),
   }),
-  /** Undefined for the default: `limits.idempotencyKeysMax`. */
+  /** Undefined for the default, `limits.idempotencyKeysMax`. */
   idempotencyKeys: option<number | undefined>({
     argument: 'COUNT',
     help: 'Idempotency-Keys that are remembered; 0 for none [1000000, fewer in little memory]',
     initial: undefined,
     parse: (text) => integer(text, 0, 16_777_216),
   }),
-  /** With neither `read` nor `noRead`, reading over HTTP is on if only this machine reaches the address. */
+  /**
+   * If neither `read` nor `noRead` is given, reading over HTTP is on only if the address is reachable from this machine
+   * alone.
+   */
   read: option({
     ...switchOption('let clients read events over HTTP [on loopback]; with --deployments the tokens decide'),
     variable: true,
@@ -230,7 +233,7 @@ export const options = {
   }),
   quiet: switchOption('on a terminal, show no line for each recorded event; elsewhere there is none'),
   test: switchOption('test mode: a temporary folder unless --data is given, faults, a reset, and --strict'),
-  /** Undefined for the default: `test`. */
+  /** Undefined for the default, which is the value of `test`. */
   strict: option<boolean | undefined>({
     argument: '',
     trueOrFalse: true,
@@ -293,8 +296,9 @@ export interface UnreadVariable {
 }
 
 /**
- * @returns the variables that begin with `ASSETLOG_`, or have at most two edits to the name of an option, and that this version does
- *   not know, but not those that Kubernetes sets for a Service whose name begins with `assetlog` or nearly so
+ * @returns the variables that start with `ASSETLOG_`, or are at most two edits away from the name of an option, and that this
+ * version
+ *   does not know, except those that Kubernetes sets for a Service whose name starts with `assetlog` or a similar text
  */
 export function unreadVariables(env: Readonly<Record<string, string | undefined>>): UnreadVariable[] {
   const meanings = new Map([
@@ -380,7 +384,7 @@ export function segmentBytesOf({
   return segmentBytes ?? Math.min(limits.segmentBytes, shareOf(retainBytes), shareOf(keepFree));
 }
 
-/** @returns the size of each file of a journal that keeps `bytes` */
+/** @returns the size of each file of a journal that keeps this many bytes */
 function shareOf(bytes: number): number {
   return Math.floor((bytes * limits.segmentPercent) / 100);
 }
@@ -391,7 +395,7 @@ export type PassedSocket = { readonly kind: 'none' } | { readonly kind: 'passed'
 /**
  * Finds the socket that systemd passed to the service (socket activation, sd_listen_fds(3)). The variables are left in the
  * environment: the service starts no child process that could inherit them.
- * @param pid of this process: variables for another process are ignored
+ * @param pid the id of this process; variables for another process are ignored
  */
 export function readPassedSocket(
   env: Readonly<Record<string, string | undefined>>,

@@ -16,11 +16,14 @@ export interface Option<Value> extends OptionForm {
   readonly choices?: readonly string[];
   /** The option applies to one call of a command, so no environment variable sets it. */
   readonly flagOnly?: true;
-  /** A flag may have any text, since a report or a search has it. Other values have no control characters and no quotes around them. */
+  /**
+   * A flag accepts any text, since a report or a search can contain it. Other values must not contain control characters or be enclosed
+   * in quotes.
+   */
   readonly anyText?: true;
   /**
    * Reads a text of the option.
-   * @param before the value of the texts before it
+   * @param before the value of the earlier texts
    * @throws Error whose message completes "--flag "value" …"
    */
   readonly parse: (text: string, before: Value) => Value;
@@ -39,7 +42,7 @@ export function option<Value>(row: Option<Value>): Option<Value> {
   return row;
 }
 
-/** The arguments that a command takes besides options. */
+/** The arguments that a command accepts in addition to options. */
 export interface Operands {
   /** The operands in the form of the help. */
   readonly text: string;
@@ -48,7 +51,7 @@ export interface Operands {
   readonly choices?: readonly string[];
   /** The operands are paths of files or of folders, for shell completion. */
   readonly paths?: 'files' | 'folders';
-  /** The option, whose value is a path, that the first operand sets, unless it is one of `actions`. */
+  /** The option that the first operand sets, unless the operand is one of `actions`. Its value is a path. */
   readonly option?: string;
   readonly actions?: readonly string[];
 }
@@ -131,7 +134,7 @@ export function readOptions<Values extends object>(
     const flags = given.get(flag);
     if (flags !== undefined) set(name, flags, flag);
     else if (variable) {
-      const isList = option.repeated && !QUOTED.test(variable); // quotes are around all of a list
+      const isList = option.repeated && !QUOTED.test(variable); // quotes are around the whole list
       set(name, isList ? variable.split(',') : [variable], variableOf(name));
     } else values[name] = option.initial;
   }
@@ -139,7 +142,7 @@ export function readOptions<Values extends object>(
   return { kind: 'valid', values: values as Values, operands: words };
 }
 
-/** Whether the arguments ask for the help of the command, and have no mistake. */
+/** Whether the arguments request the help of the command, and have no mistake. */
 export function asksForHelp<Values>(
   args: readonly string[],
   options: Options<Values>,
@@ -186,12 +189,12 @@ export function flagOption<Value>(
   return { argument, help, initial: undefined, flagOnly: true, parse };
 }
 
-/** A switch of one call that may be given as false: undefined if it is not given. */
+/** A switch of one call that can also be given as false; undefined if it is not given. */
 export function booleanOption(help: string): Option<boolean | undefined> {
   return { ...flagOption('', help, trueOrFalse), trueOrFalse: true };
 }
 
-/** @returns the option, whose flag may have any text */
+/** @returns the option, whose flag accepts any text */
 export function withAnyText<Value>(option: Option<Value>): Option<Value> {
   return { ...option, anyText: true };
 }
@@ -201,25 +204,27 @@ export function text(argument: string, help: string): Option<string | undefined>
   return flagOption(argument, help, (given) => given);
 }
 
-/** For `parse`. @throws Error with `problem` as message if the text does not match the pattern */
+/** Used as `parse`. @throws Error with `problem` as its message if the text does not match the pattern */
 export function matching(text: string, pattern: RegExp, problem: string): string {
   if (!pattern.test(text)) throw new Error(problem);
   return text;
 }
 
-/** For `parse`. @throws Error with `problem` as message if the text is none of the choices */
+/** Used as `parse`. @throws Error with `problem` as its message if the text is not one of the choices */
 export function oneOf<Choice extends string>(choices: readonly Choice[], text: string, problem: string): Choice {
   const choice = choices.find((known) => known === text);
   if (choice === undefined) throw new Error(problem);
   return choice;
 }
 
-/** For `parse` of a switch that has a variable or may be given as false. @throws Error for any other text than `true` and `false` */
+/**
+ * Used as `parse` of a switch that has a variable or can be given as false. @throws Error for any text other than `true` and `false`
+ */
 export function trueOrFalse(text: string): boolean {
   return matching(text, /^(true|false)$/, 'is not true or false') === 'true';
 }
 
-/** For `parse`. @throws Error if the text is no whole number from `min` to `max`, both included */
+/** Used as `parse`. @throws Error if the text is not a whole number from `min` to `max`, both included */
 export function integer(text: string, min: number, max: number): number {
   const value = /^[0-9]{1,15}$/.test(text) ? Number(text) : Number.NaN;
   if (!(value >= min && value <= max)) throw new Error(`is not a whole number from ${min} to ${max}`);
@@ -227,10 +232,10 @@ export function integer(text: string, min: number, max: number): number {
 }
 
 /**
- * For `parse`: a size in bytes, such as `1000000`, `300MB` (300 * 1000^2) or `64MiB` (64 * 1024^2). Units are spelled exactly:
- * `300mb` could mean megabits, and `5G` either of two units.
+ * Used as `parse`: a size in bytes, such as `1000000`, `300MB` (300 * 1000^2) or `64MiB` (64 * 1024^2). Units must be spelled
+ * exactly, since `300mb` could mean megabits, and `5G` either of two units.
  * @returns bytes
- * @throws Error if the text is no size, or not from `min` to `max` bytes, both included
+ * @throws Error if the text is not a size, or not from `min` to `max` bytes, both included
  */
 export function size(text: string, min: number, max: number): number {
   const [, count, unit = 'B'] = /^([0-9]{1,15})([kMGT]B|[KMGT]iB)?$/.exec(text) ?? [];
@@ -256,12 +261,12 @@ const UNITS_BYTES: Readonly<Record<string, number>> = {
 };
 
 /**
- * For `parse`: a duration of at most a week with one of the units ms, s, m, h and d, or 0.
+ * Used as `parse`: a duration of at most a week with one of the units ms, s, m, h and d, or 0.
  * @returns milliseconds
  * @throws Error for any other text, such as `60`
  */
 export function duration(text: string): number {
-  // A number without a unit could mean seconds or milliseconds, but 0 is the same in both.
+  // A number without a unit could mean seconds or milliseconds, but 0 means the same in both.
   const ms = /^0{1,9}$/.test(text) ? 0 : durationMs(text);
   if (ms !== undefined && ms <= WEEK_MS) return ms;
   throw new Error('is not a duration of at most a week, such as 500ms, 60s, 5m, 2h or 1d');

@@ -1,6 +1,8 @@
-/** The differences between operating systems that the program knows. No other file asks on which system it runs. */
+/**
+ * The differences between operating systems that the program depends on. No other file checks on which system it runs.
+ */
 
-/** The properties of a system that the program depends on. A test hands in those of another system. */
+/** The properties of a system that the program depends on. A test passes those of another system. */
 export interface Platform {
   /** Has /proc, abstract sockets, and an `O_DSYNC` that reaches stable storage. */
   readonly isLinux: boolean;
@@ -10,7 +12,7 @@ export interface Platform {
   readonly ignoresCase: boolean;
 }
 
-/** @param name as in `process.platform`: `linux`, `darwin` or `win32` */
+/** @param name a value of `process.platform`: `linux`, `darwin` or `win32` */
 export function platformOf(name: NodeJS.Platform): Platform {
   const isWindows = name === 'win32';
   return { isLinux: name === 'linux', isWindows, ignoresCase: isWindows || name === 'darwin' };

@@ -18,11 +18,11 @@ export interface WatchedFile<Value> {
 }
 
 export interface FileUse<Value> {
-  /** The option that has the path: the error of a first read that fails begins with it. */
+  /** The option that contains the path. The error of a failed first read starts with it. */
   readonly option: string;
   /** @returns the value of the text, or every problem as a clause that starts with its line */
   readonly read: (text: string) => { readonly kind: 'valid'; readonly value: Value } | Invalid;
-  /** Called with each valid new version, but not with the first one. It may throw to refuse the version. */
+  /** Called with each valid new version, but not with the first one. It can throw to refuse the version. */
   readonly changed: (current: Value) => void;
   /** Called once for each new problem of a later version: `/etc/a.json, line 1: …`. */
   readonly failed: (problem: string) => void;
@@ -59,7 +59,7 @@ export async function watchFile<Value>(
       const now = await readFile();
       reportedProblem = '';
       if (now !== text) {
-        text = now; // also an invalid one: its problems are reported once
+        text = now; // also an invalid version, whose problems are reported once
         current = parse(now);
         use.changed(current);
         good = now;
