@@ -68,7 +68,7 @@ export function shownKey(parts: readonly string[]): string {
   return parts.every(isPlain) ? text : keyJson(parts);
 }
 
-/** @returns the key as a JSON array, with escapes for what is invisible and for separate accents */
+/** @returns the key as a JSON array, with escapes for invisible characters and for separate accents */
 export function keyJson(parts: readonly string[]): string {
   const json = JSON.stringify(parts);
   return visible(json === json.normalize() ? json : withEscapes(json, /[\p{M}\u1100-\u11ff]/gu));

@@ -7,7 +7,7 @@ import type { Event, EventOrigin } from './event.ts';
 import type { Json } from './json.ts';
 import type { parameters } from './parameters.ts';
 
-/** JSON: a text, or a value of a body. */
+/** A JSON text, or a value in a body. */
 export type Fragment = string | Json;
 
 type ParameterName = (typeof parameters)[number]['name'];
@@ -28,9 +28,11 @@ const prefixes: Readonly<Record<ParameterName, string>> = {
 export const lineOrder = Object.keys(prefixes) as readonly ParameterName[];
 
 /**
- * @param fragments the values of the parameters in `lineOrder`, undefined for a missing one; the key is an array of strings
- * @returns the members of its line that come from the report: `"type":"AssetObservation","asset_key":["a"]`. A text, or bytes if
- *   it is longer than `scratch` or not all ASCII. It keeps no body in memory
+ * @param fragments the values of the parameters in `lineOrder`, undefined for a missing parameter; the key is an array of
+ * strings
+ * @returns the members of its line that come from the report: `"type":"AssetObservation","asset_key":["a"]`. It is a text, or
+ * bytes if
+ *   it is longer than `scratch` or not entirely ASCII. It keeps no body in memory
  */
 export function encodeEvent(
   type: Event['type'],
@@ -80,7 +82,8 @@ export function forwardedEvent(
 
 /**
  * @param by a name that needs no escape
- * @returns an event that was reported here, with the name of the token of its report; a forwarded event as it is
+ * @returns an event that was reported here, with the name of the token of its report; a forwarded event is returned
+ * unchanged
  */
 export function reportedBy(event: Event, by: string): Event {
   return event.origin === undefined ? { ...event, encoded: withSlot(event.encoded, `,"by":"${by}"`) } : event;
@@ -92,7 +95,7 @@ function withSlot(encoded: string | Buffer, slot: string, end = ''): Buffer {
   return Buffer.concat([encoded.subarray(0, at), Buffer.from(slot), encoded.subarray(at), Buffer.from(end)]);
 }
 
-/** No text before the metadata has an unescaped quote, so that the first of these members is not part of a text. */
+/** No text before the metadata has an unescaped quote, so the first of these members is not part of a text. */
 function slotStart(encoded: string | Buffer): number {
   for (const member of AFTER_SLOT) {
     const at = encoded.indexOf(member);
@@ -107,7 +110,7 @@ function bytesMaxOf(fragment: Fragment): number {
   return fragment.length < SHORT ? fragment.length * UTF8_BYTES_MAX : Buffer.byteLength(fragment);
 }
 
-/** Copies a few bytes: a loop is faster than a call of Node. @returns the offset after them in the target */
+/** Copies a few bytes with a loop, which is faster than a call of Node. @returns the offset after them in the target */
 function copy(bytes: Buffer, target: Buffer, at: number): number {
   for (let index = 0; index < bytes.length; index += 1) target[at + index] = bytes[index]!;
   return at + bytes.length;
@@ -136,7 +139,7 @@ export function quoteAll(texts: readonly string[]): string {
   return `[${texts.map(quote).join(',')}]`;
 }
 
-/** Holds an event of up to 4 KiB while it is encoded, so that the result can be allocated once, in its final size. */
+/** Holds an event of up to 4 KiB while it is encoded, so that the result can be allocated at once in its final size. */
 const scratch = Buffer.allocUnsafeSlow(4096);
 const TYPE_MEMBERS = {
   AssetMaterialization: Buffer.from('"type":"AssetMaterialization"'),
@@ -147,10 +150,10 @@ const PREFIXES = Object.values(prefixes).map((prefix) => Buffer.from(prefix));
 const AFTER_SLOT = [prefixes.metadata, prefixes.event_time, ',"idempotency_key":'];
 const TAG = lineOrder.indexOf('data_version');
 const CLOSE_BRACE = 0x7d;
-/** Bytes of an event besides the values of its parameters and its idempotency key. */
+/** Bytes of an event in addition to the values of its parameters and its idempotency key. */
 const FRAME_BYTES_MAX = 256;
 const SHORT = 64;
-/** For one UTF-16 code unit. */
+/** The most bytes of one UTF-16 code unit. */
 const UTF8_BYTES_MAX = 3;
 const LINE_SEPARATORS = /[\u0085\u2028\u2029]/g;
 const NEEDS_ESCAPE = /[\u0000-\u001f"\\]/;

@@ -1,9 +1,9 @@
 /**
- * The one reader of times: RFC 3339 with a zone, as a client sends the time at which an event happened. It is recorded in UTC with
- * all digits of its fraction; `Date` has only three.
+ * The only reader of times: RFC 3339 with a zone, the form in which a client sends the time at which an event happened. The time
+ * is recorded in UTC with all digits of its fraction, whereas `Date` has only three.
  */
 
-/** The time in UTC, such as `2026-11-20T14:19:45.250Z`, or what is wrong and what to send. */
+/** The time in UTC, such as `2026-11-20T14:19:45.250Z`, or the problem and what to send. */
 export type EventTime =
   | { readonly kind: 'time'; readonly utc: string }
   | { readonly kind: 'wrong'; readonly problem: string };
@@ -14,7 +14,7 @@ export const eventTimeForm =
 
 /**
  * Parses a time of RFC 3339 (section 5.6) between the years 0001 and 9999, with at most nine digits of fraction. `t` and `z` in
- * lower case are accepted, and a space in place of the `T`, as `date --rfc-3339` prints it; second 60 is not.
+ * lower case are accepted, and so is a space in place of the `T`, as `date --rfc-3339` prints it. Second 60 is not accepted.
  */
 export function readEventTime(text: string): EventTime {
   const found = FORM.exec(text);
@@ -47,8 +47,8 @@ export function sortKeyOf(utc: string): string {
 
 /**
  * The form of RFC 3339 section 5.6 as a regular expression for a schema, without lookahead, which Go and Rust do not have. It
- * checks each field alone, so it also matches `2026-02-31T16:19:45Z`, which `readEventTime` refuses. It has no space in place of
- * the `T`: validators of the format `date-time` refuse that.
+ * checks each field alone, so it also matches `2026-02-31T16:19:45Z`, which `readEventTime` refuses. It does not allow a space
+ * in place of the `T`, since validators of the format `date-time` refuse that.
  */
 export const eventTimePattern =
   '^(000[1-9]|00[1-9]\\d|0[1-9]\\d\\d|[1-9]\\d{3})-(0[1-9]|1[0-2])-(0[1-9]|[12]\\d|3[01])' +
@@ -62,22 +62,27 @@ export function happenedAt(event: { readonly event_time?: string | undefined; re
   return event.event_time ?? event.time;
 }
 
-/** Clocks differ by so much without being wrong. */
+/** Clocks can differ by this much without being wrong. */
 export const CLOCK_AHEAD_MS = 15 * 60_000;
-/** No journal is older than the program, so an earlier clock has not been set: many devices start in 1970. */
+/**
+ * No journal is older than the program, so a clock with an earlier time has not been set. Many devices start in 1970.
+ */
 export const EARLIEST_MS = Date.UTC(2024, 0, 1);
-/** Sensors that were never set start in 1970, 1980 or 2000, and no report is about a run that old. */
+/** The clocks of sensors that were never set start in 1970, 1980 or 2000, and no report is about such an old run. */
 const EARLIEST_EVENT_MS = Date.UTC(2001, 0, 2);
 
 /**
  * @param timeMs the `time` of its line
- * @returns the `event_time` of an event in ms since 1970; undefined if it has none, or none that can be right
+ * @returns the `event_time` of an event in ms since 1970; undefined if it has none, or if it cannot be right
  */
 export function believedEventMs(eventTime: string | undefined, timeMs: number): number | undefined {
   return eventTime === undefined ? undefined : believedMs(eventTime, EARLIEST_EVENT_MS, timeMs);
 }
 
-/** @returns when an event was recorded first, like `believedEventMs`. @param recorded undefined if that was in this journal */
+/**
+ * @returns when an event was first recorded, with the checks of `believedEventMs`. @param recorded undefined if this journal
+ * recorded it first
+ */
 export function believedRecordingMs(recorded: string | undefined, timeMs: number): number | undefined {
   if (recorded === undefined) return timeMs >= EARLIEST_MS ? timeMs : undefined;
   return believedMs(recorded, EARLIEST_MS, timeMs);
@@ -117,7 +122,9 @@ function daysIn(year: number, month: number): number {
 
 const MONTH_DAYS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
-/** @param utc such as `2026-11-20T15:19:45` @returns that time plus `minutes`, with a longer year before 0 or after 9999 */
+/**
+ * @param utc such as `2026-11-20T15:19:45` @returns that time plus `minutes`; a year before 0 or after 9999 has more digits
+ */
 function shifted(utc: string, minutes: number): string {
   return new Date(Date.parse(`${utc}Z`) + 60_000 * minutes).toISOString().slice(0, -'.000Z'.length);
 }

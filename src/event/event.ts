@@ -6,13 +6,13 @@ export interface Event {
   readonly type: EventType;
   /**
    * The members of its line that do not depend on its position in a journal: `"type":"AssetObservation","asset_key":["a"]`.
-   * Metadata is as sent, without white space between tokens. U+0085, U+2028 and U+2029 are escaped. A text in ASCII, or bytes if
-   * it is long or has other characters. It keeps no body in memory.
+   * Metadata is as sent, without white space between tokens. U+0085, U+2028 and U+2029 are escaped. It is a text in ASCII, or
+   * bytes if it is long or has other characters. It keeps no body in memory.
    */
   readonly encoded: string | Buffer;
   /** Identifies the report when it is sent again. Visible ASCII characters, also in `encoded`. */
   readonly idempotencyKey: string | undefined;
-  /** Only in an event that another assetlog recorded first and forwarded. */
+  /** Set only in an event that another assetlog recorded first and forwarded. */
   readonly origin: EventOrigin | undefined;
 }
 
@@ -28,7 +28,7 @@ export interface EventOrigin {
   readonly seq: number;
   /** The `time` of the line in the journal that recorded the event first. */
   readonly recorded: string;
-  /** The name under which the event was reported first; undefined if it is that of the line in `source`. */
+  /** The name under which the event was first reported; undefined if that is the name of the line in `source`. */
   readonly first?: LineName | undefined;
 }
 
@@ -55,7 +55,7 @@ export interface Recorded extends Origins {
   readonly idempotency_key?: string;
   /** The name of the token of its report. */
   readonly by?: string;
-  /** When `assetlog erase` took out what it said. */
+  /** When `assetlog erase` erased its texts. */
   readonly erased?: string;
   /** The `time` of the line that was reported. */
   readonly recorded?: string;

@@ -46,7 +46,10 @@ export function readItemMembers(json: JsonBytes, start?: number, end?: number): 
   return members;
 }
 
-/** @returns advice for a line that is an array, or the first line of JSON over several lines; empty for any other line */
+/**
+ * @returns advice for a line that is an array, or that is the first line of JSON spread over several lines; empty for any
+ * other line
+ */
 export function adviceFor(line: string): string {
   const [start, array] = /^\s*(?:(\[)|\{\s*$)/.exec(line) ?? [];
   if (start === undefined) return '';
@@ -54,7 +57,8 @@ export function adviceFor(line: string): string {
 }
 
 /**
- * Finds the endpoint of an item. Afterwards `members` holds its parameters, also those in its tags. Their values are not checked.
+ * Finds the endpoint of an item. Afterwards `members` holds its parameters, including those in its tags. Their values are not
+ * checked.
  * @param members the members of the item; each tag is added under its own name
  * @throws ItemError if the type is missing or unknown, if a member is neither a parameter nor part of a journal line
  *   (`a report of kind check has no "pased"; did you mean passed?`), or if a parameter differs from the tag of the same name
@@ -89,7 +93,10 @@ function isTag(parameter: Parameter): boolean {
   return 'tag' in parameter;
 }
 
-/** Adds the members of `tags` to the parameters. @throws ItemError for no tag, an unknown tag, or one unlike its parameter */
+/**
+ * Adds the members of `tags` to the parameters. @throws ItemError if `tags` is not an object of tags, for an unknown tag, or
+ * for a tag that differs from its parameter
+ */
 function readTags(value: Json, endpoint: Endpoint, members: Members): void {
   const known = endpoint.parameters.filter(isTag).map(({ name }) => name);
   const tags = tagsIn(value);

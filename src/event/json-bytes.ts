@@ -9,9 +9,9 @@
 import { isAscii } from 'node:buffer';
 
 export interface JsonLimits {
-  /** Of arrays and objects; an array or object without another inside has depth 1. */
+  /** The greatest depth of arrays and objects. An array or object without another inside has depth 1. */
   readonly jsonDepthMax: number;
-  /** Of an object that is read member by member. Each occurrence of a repeated name counts. */
+  /** The most members of an object that is read member by member. Each occurrence of a repeated name counts. */
   readonly bodyMembersMax: number;
 }
 
@@ -19,7 +19,7 @@ export interface JsonLimits {
 export class JsonBytes {
   readonly bytes: Buffer;
   readonly limits: JsonLimits;
-  /** Counts as white space: a line feed, or a space where line feeds end values. */
+  /** The byte that counts as white space in addition: a line feed, or a space where line feeds end values. */
   readonly #lineFeed: number;
   readonly isAscii: boolean;
   /** Each byte as one character: the text itself if all bytes are ASCII. V8 slices it without a copy. */
@@ -79,7 +79,7 @@ export class JsonBytes {
     return this.#valueEnd(start, this.limits.jsonDepthMax - around);
   }
 
-  /** @returns the offset after any white space at `start`, also if there is none */
+  /** @returns the offset after any white space at `start`, even if there is none */
   spaceEnd(start: number): number {
     const { bytes } = this;
     let at = start;
@@ -105,7 +105,7 @@ export class JsonBytes {
       }
       compact[at - omitted] = byte;
       if (byte === QUOTE) return at + 1;
-      if (byte !== BACKSLASH) break; // also past the last byte
+      if (byte !== BACKSLASH) break; // also after the last byte
       this.hasEscape = true;
     }
     return -1;
@@ -132,7 +132,7 @@ export class JsonBytes {
     }
   }
 
-  /** @param depthMax for its elements or members @param closing the closing bracket or brace */
+  /** @param depthMax the limit for its elements or members @param closing the closing bracket or brace */
   #nestedEnd(start: number, depthMax: number, closing: number): number {
     const { bytes } = this;
     let at = this.#tokenStart(start + 1);

@@ -1,6 +1,8 @@
 /** Explains the first mistake of a text that is not JSON, with line and column, for its author. */
 
-/** A text that is not JSON, nests too deep or has too many members. `message` is a clause without the position. */
+/**
+ * A text that is not JSON, is nested too deeply or has too many members. `message` is a clause without the position.
+ */
 export class JsonError extends Error {
   /** The line of the mistake, from `1`. Lines end at a line feed. */
   readonly line: number;
@@ -16,7 +18,7 @@ export class JsonError extends Error {
   }
 }
 
-/** Literals of other languages that are not JSON, and what to write instead. */
+/** Literals of other languages that are not JSON, each with its replacement. */
 const USUAL_MISTAKES: ReadonlyMap<string, string> = new Map([
   ['True', 'JSON writes true in lower case'],
   ['TRUE', 'JSON writes true in lower case'],

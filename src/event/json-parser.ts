@@ -5,13 +5,13 @@
 
 import { JsonError, mistakeAtEnd, mistakeInName, mistakeInString, mistakeInValue, shownAt } from './json-mistakes.ts';
 
-/** Maximum numbers of members and elements. Each occurrence of a repeated name counts. */
+/** The most members and elements. Each occurrence of a repeated name counts. */
 export interface Counts {
-  /** If the text is an object. */
+  /** Used if the text is an object. */
   readonly members?: number;
-  /** If the text is an array. */
+  /** Used if the text is an array. */
   readonly elements?: number;
-  /** For each object that is an element of this array. */
+  /** Used for each object that is an element of this array. */
   readonly elementMembers?: number;
 }
 
@@ -52,7 +52,7 @@ class Parser {
     this.#refuse('there is more text after the value; send one value');
   }
 
-  /** The next character, empty at the end. */
+  /** The next character; empty at the end. */
   #peek(): string {
     return this.#text.charAt(this.#at);
   }
@@ -114,7 +114,7 @@ class Parser {
     this.#at += 1;
   }
 
-  /** Passes the comma after an element or member, if it is not the last. */
+  /** Skips the comma after an element or member, unless it is the last one. */
   #comma(inside: string, closing: string): void {
     this.#skipSpace();
     if (this.#peek() === closing) return;
@@ -158,7 +158,7 @@ class Parser {
     if (/[\w$]/.test(this.#peek())) this.#refuse(`unexpected ${this.#peek()} after a number`);
   }
 
-  /** Passes an optional part of a number. */
+  /** Skips an optional part of a number. */
   #digits(part: RegExp, problem: string): void {
     const [text = '', digits] = this.#match(part);
     if (digits === '') this.#refuse(problem);
@@ -180,7 +180,7 @@ class Parser {
   }
 }
 
-/** @returns the number of characters of the escape at `at`, 0 for an invalid escape */
+/** @returns the number of characters of the escape at `at`, or 0 for an invalid escape */
 function lengthOfEscape(text: string, at: number): number {
   if (/["\\/bfnrt]/.test(text.charAt(at + 1))) return 2;
   return /^u[0-9a-fA-F]{4}$/.test(text.slice(at + 1, at + 6)) ? 6 : 0;

@@ -1,7 +1,7 @@
 /**
- * A lossless JSON parser (RFC 8259). `JSON.parse` followed by `JSON.stringify` rounds 2^53+1, turns 1e400 into null and
- * 1.0 into 1, and drops repeated members, but a report has to be recorded as sent. This parser therefore checks the grammar and
- * keeps the text of each value, without the white space between tokens. `json-parser.ts` explains why a text is not JSON.
+ * A lossless JSON parser (RFC 8259). `JSON.parse` followed by `JSON.stringify` rounds 2^53+1, turns 1e400 into null and 1.0
+ * into 1, and drops repeated members, but a report must be recorded as it was sent. This parser therefore checks the grammar
+ * and keeps the text of each value, without the white space between tokens. `json-parser.ts` explains why a text is not JSON.
  */
 
 import {
@@ -25,7 +25,7 @@ export class Json {
   readonly source: JsonBytes;
   readonly start: number;
   readonly end: number;
-  /** Bytes of white space between its tokens, which are in `source` only. */
+  /** Bytes of white space between its tokens, which only `source` has. */
   readonly omitted: number;
   /** Whether it is or contains a string with a backslash. */
   readonly hasEscape: boolean;
@@ -77,7 +77,7 @@ export function stringsOf({ text, hasEscape }: Json): string[] | undefined {
   while (text[at] === '"') {
     const end = text.indexOf('"', at + 1);
     strings.push(text.slice(at + 1, end));
-    at = end + 2; // past the comma or the closing bracket
+    at = end + 2; // after the comma or the closing bracket
   }
   return at >= text.length || text === '[]' ? strings : undefined;
 }

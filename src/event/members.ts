@@ -1,6 +1,6 @@
 /**
- * Reads the members of JSON objects. The known names are found by their bytes, without decoding them. A value is only a position
- * in the body until its text is needed.
+ * Reads the members of JSON objects. Known names are found by their bytes, without decoding them. A value is only a position in
+ * the body until its text is needed.
  */
 
 import { Json } from './json.ts';
@@ -143,7 +143,9 @@ export function readObjects(json: JsonBytes, elementsMax: number): (Members | un
   return objects;
 }
 
-/** @param members receives the members of the object at `start` @returns the offset after the object, -1 if it is not valid */
+/**
+ * @param members receives the members of the object at `start` @returns the offset after the object, or -1 if it is not valid
+ */
 function membersEnd(json: JsonBytes, start: number, members: Members): number {
   const { bytes } = json;
   const { bodyMembersMax } = json.limits;

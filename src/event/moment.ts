@@ -6,7 +6,8 @@ import { readEventTime, sortKeyOf } from './event-time.ts';
 export type Moment = { readonly kind: 'at'; readonly utc: string } | { readonly kind: 'ago'; readonly ms: number };
 
 /**
- * @param word such as `2026-11-20`, `2026-11-20T15:00`, `2h`, or any time that `readEventTime` takes; UTC if there is no zone
+ * @param word such as `2026-11-20`, `2026-11-20T15:00`, `2h`, or any time that `readEventTime` accepts; UTC if there is no
+ * zone
  * @throws Error for any other text, with a message that completes "WORD …": `is not a time such as …`
  */
 export function readMoment(word: string): Moment {
@@ -29,7 +30,10 @@ export function timeAt(moment: Moment, nowMs: number): string {
   return new Date(nowMs - moment.ms).toISOString();
 }
 
-/** @returns the first time with milliseconds, which the time of a journal line has, that is not before a time in UTC */
+/**
+ * @returns the first time with milliseconds that is not before a time in UTC, since the time of a journal line has
+ * milliseconds
+ */
 export function lineTimeFrom(utc: string): string {
   const ms = Date.parse(utc);
   const time = new Date(ms).toISOString();
@@ -56,7 +60,7 @@ export function ageOf(time: string, nowMs = Date.now()): string {
   return seconds < 0 ? `in ${span}` : `${span} ago`;
 }
 
-/** A time that might lack its seconds, its clock or its zone. */
+/** A time that can lack its seconds, its time of day or its zone. */
 const SHORT = /^(\d{4}-\d\d-\d\d)(?:([Tt ]\d\d:\d\d)(:\d\d(?:\.\d+)?)?)?([Zz]|[+-]\d\d:\d\d)?$/;
 const NO_MOMENT = 'is not a time such as 2026-11-20, 2026-11-20T15:04:05Z, or 2h for two hours ago';
 const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };

@@ -9,7 +9,7 @@ export function nearest(word: string, candidates: readonly string[], distanceMax
   let best: string | undefined;
   let bestDistance = Math.floor(distanceMax) + 1;
   for (const candidate of candidates) {
-    if (Math.abs(candidate.length - word.length) >= bestDistance) continue; // the word of a client can have 16 KiB
+    if (Math.abs(candidate.length - word.length) >= bestDistance) continue; // a word from a client can have 16 KiB
     const distance = editDistance(word, candidate);
     if (distance >= bestDistance) continue;
     best = candidate;

@@ -3,17 +3,26 @@ export type RecordResult =
   | RecordedResult
   /** No event is acknowledged; `reason` is the cause and what to do, such as `the service is stopping`. */
   | { readonly kind: 'refused'; readonly reason: string }
-  /** No event is recorded: idempotency keys belong to other events. At least one conflict, in the order of the events. */
+  /**
+   * No event is recorded, because idempotency keys belong to other events. There is at least one conflict; the conflicts
+   * are in the order of the events.
+   */
   | { readonly kind: 'conflict'; readonly conflicts: readonly KeyConflict[] }
-  /** The events can never be recorded together, however long the client waits; `reason` has advice: `…; send them in parts`. */
+  /**
+   * The events can never be recorded together, however long the client waits. `reason` includes advice: `…; send them in
+   * parts`.
+   */
   | { readonly kind: 'too large'; readonly reason: string };
 
 /** The events are on stable storage, except those in `conflicts`. */
 export interface RecordedResult {
   readonly kind: 'recorded';
-  /** The events left out because of `ConflictHandling`, in their order. Absent if there are none. */
+  /** The events that were left out because of `ConflictHandling`, in their order. Absent if there are none. */
   readonly conflicts?: readonly KeyConflict[];
-  /** Indexes of events that were recorded earlier, with the same idempotency key. Ascending; absent if there are none. */
+  /**
+   * Indexes of events that were recorded earlier with the same idempotency key, in ascending order. Absent if there are
+   * none.
+   */
   readonly replayed?: readonly number[];
 }
 
@@ -32,7 +41,7 @@ export interface KeyConflict {
 }
 
 /**
- * Called once for each report or batch, with the result of all its events. If they are recorded: `before` has the seqs of the
+ * Called once for each report or batch, with the result of all its events. If they are recorded, `before` has the seqs of the
  * events that were recorded earlier, and the range from `first` to `last` has all other events. The range is empty, with `first`
  * above `last`, if all events were recorded earlier.
  */

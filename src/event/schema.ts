@@ -19,7 +19,10 @@ export const TEXT: Schema = { type: 'string' };
 export const TIME_FORM = '\\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\\d|3[01])T([01]\\d|2[0-3])(:[0-5]\\d){2}\\.\\d{3}Z';
 export const TIME: Schema = { type: 'string', pattern: `^${TIME_FORM}$` };
 
-/** @param required the schemas of the members that are always there, by their names. @param others of those that may be absent */
+/**
+ * @param required the schemas of the members that are always present, by name. @param others the schemas of members that can be
+ * absent
+ */
 export function objectSchema(
   required: Readonly<Record<string, Schema>>,
   others: Readonly<Record<string, Schema>> = {},
@@ -35,7 +38,7 @@ export function integerFrom(minimum: 0 | 1): Schema {
   return { type: 'integer', minimum };
 }
 
-/** @param name of a schema in the components of the OpenAPI document */
+/** @param name the name of a schema in the components of the OpenAPI document */
 export function namedSchema(name: string): Schema {
   return { $ref: `#/components/schemas/${name}` };
 }

@@ -15,7 +15,7 @@ import type { TextFilter } from './text-filter.ts';
 export interface Filter extends Bounds {
   /** All parts of the key. */
   readonly assetKey?: readonly string[] | undefined;
-  /** The first parts of the key, whole: `['warehouse']` matches `['warehouse', 'orders']`. */
+  /** The first parts of the key, each complete: `['warehouse']` matches `['warehouse', 'orders']`. */
   readonly keyPrefix?: readonly string[] | undefined;
   /** The first parts of the key; the last part can be incomplete: see `readKeyStart`. */
   readonly keyStart?: readonly string[] | undefined;
@@ -34,14 +34,14 @@ export interface Filter extends Bounds {
   /** The name of the token of its report. */
   readonly reportedBy?: string | undefined;
   readonly source?: SourceFilter | undefined;
-  /** A text in what was reported, see `text-filter.ts`. */
+  /** A text in the reported members: see `text-filter.ts`. */
   readonly contains?: TextFilter | undefined;
 }
 
-/** An event, and what its line has of the report. */
+/** An event, and the members of its line that come from the report. */
 export interface Searched {
   readonly event: Recorded;
-  /** The bytes of the members that come from the report, each as a character (latin1). */
+  /** The bytes of the members that come from the report, each as one character (latin1). */
   readonly members: string;
 }
 
@@ -51,7 +51,7 @@ export interface SourceFilter {
   readonly text: string;
   /** Whether the journal with this id is selected. */
   readonly has: (id: string) => boolean;
-  /** @returns the id of the journal that has the name now; undefined if none has it, or several */
+  /** @returns the id of the journal that has the name now; undefined if no journal or several journals have it */
   readonly onlyId?: () => string | undefined;
 }
 
@@ -63,11 +63,11 @@ export interface Bounds {
   readonly until?: string | undefined;
   /** Only events with a larger seq. */
   readonly afterSeq?: number | undefined;
-  /** Only events with this seq or a smaller one. */
+  /** Only events with this seq or an earlier one. */
   readonly untilSeq?: number | undefined;
 }
 
-/** The kind of a value decides how its text is read, and how it is found in a line. */
+/** The kind of a value determines how its text is read, and how it is found in a line. */
 export type SearchKind =
   | 'key'
   | 'key prefix'
@@ -86,7 +86,7 @@ export type SearchKind =
 
 interface Row<Value> {
   readonly kind: SearchKind;
-  /** The member of a line that holds the value: `data_version`. A bound has none. */
+  /** The member of a line that contains the value: `data_version`. A bound has none. */
   readonly line?: string;
   /** The parameter of `GET /events`: `key_prefix`. */
   readonly query?: string;

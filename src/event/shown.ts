@@ -1,6 +1,9 @@
-/** How much of a text of a client an error or a line of the log quotes. */
+/** How much of a client's text is quoted in an error or a log line. */
 
-/** No limit in `config/limits.ts`: it bounds no memory and no time, and every error quotes alike. */
+/**
+ * This is not a limit in `config/limits.ts`, since it limits no memory and no time, and all errors quote in the same
+ * way.
+ */
 export const shownCharactersMax = 100;
 
 /** @returns the text, cut to `shownCharactersMax` with an ellipsis */

@@ -1,18 +1,18 @@
 /**
  * Searches for a text in the JSON of an event, in the form that the page shows: letter case does not matter, a slash also matches
- * between the parts of a key, a space also matches between a member and its value and between a date and a time, quotes may be
+ * between the parts of a key, a space also matches between a member and its value and between a date and a time, quotes can be
  * escaped or missing, and ` UTC` matches the `Z` of a time. Each character also matches its escape: `\u00e9`.
  *
  * The text becomes one regular expression. Its alternatives exclude each other at each position of the JSON, and its repetitions are
- * bounded, so the steps at a position are bounded by the length of the text: no text and no JSON makes them exponential. Nor do many
- * positions take many steps each: see `anchored`.
+ * limited, so the number of steps at a position is limited by the length of the text: no text and no JSON makes it exponential. Many
+ * positions cannot take many steps each either: see `anchored`.
  */
 
 export interface TextFilter {
   readonly text: string;
   /**
-   * @param json each byte of the JSON as a character (latin1)
-   * @returns the index of the first match that begins at `from` or later; -1 without any
+   * @param json each byte of the JSON as one character (latin1)
+   * @returns the index of the first match that starts at `from` or later; -1 if there is none
    */
   readonly find: (json: string, from: number) => number;
 }
@@ -23,7 +23,7 @@ export function readTextFilter(text: string, charactersMax: number): TextFilter 
   if (length === 0 || length > charactersMax) throw new Error(`is not a text of 1 to ${charactersMax} characters`);
   const pattern = new RegExp(sourceOf(text, utf8Of));
   const find = (json: string, from: number) => {
-    const found = pattern.exec(from === 0 ? json : json.slice(from)); // a slice hides what is before it from the pattern
+    const found = pattern.exec(from === 0 ? json : json.slice(from)); // the slice hides the text before it from the pattern
     if (found === null) return -1;
     const [, anchor = '', begin = anchor] = found;
     return from + found.index + anchor.length - begin.length;
@@ -54,10 +54,11 @@ function sourceOf(text: string, encode: Encode): string {
 }
 
 /**
- * A text that begins with repetitions, such as 99 slashes and an `x`, matches nearly whole at each position of as many slashes. So it
- * is looked for from the first token that ends the repetitions, backwards and then on; a text without such a token only where no
- * repetition is before it. Any two positions at which many tokens match are then far apart.
- * @returns the pattern of the tokens; the first group is the token that is looked for, the second what ends with it
+ * A text that starts with repetitions, such as 99 slashes and an `x`, matches almost completely at each position of a run of slashes.
+ * Therefore the search starts at the first token that ends the repetitions, and matches backwards and then forwards from it. A text
+ * without such a token is searched only at positions that do not follow a repetition. Any two positions at which many tokens match
+ * are then far apart.
+ * @returns the pattern of the tokens; the first group is the token that is searched for, the second is the text that ends with it
  */
 function anchored(tokens: readonly string[], sources: readonly string[]): string {
   const alike = repetitionIn(
@@ -70,7 +71,7 @@ function anchored(tokens: readonly string[], sources: readonly string[]): string
   return `(${sources[end]})(?<=(${sources.slice(0, end + 1).join('')}))${sources.slice(end + 1).join('')}`;
 }
 
-/** @returns the period of the longest repetition that the tokens begin with, and the index after that */
+/** @returns the period of the longest repetition with which the tokens start, and the index after that repetition */
 function repetitionIn(tokens: readonly string[]): { readonly period: number; readonly end: number } {
   let best = { period: 0, end: 0 };
   for (let period = 1; period < tokens.length; period += 1) {
@@ -84,7 +85,7 @@ function repetitionIn(tokens: readonly string[]): { readonly period: number; rea
 /** With fewer repeated tokens, few match at most positions. */
 const REPEATED_MIN = 4;
 
-/** @param next the token after it; empty without any */
+/** @param next the token after it; empty if there is none */
 function tokenSource(token: string, isFirst: boolean, next: string, patternOf: PatternOf): string {
   // A string of JSON in JSON has 1, 3, 7, … backslashes before its quotes. They are not required before the first character.
   if (token.endsWith('"')) return isFirst ? '(?:"|\\\\u0022)' : '(?:"|\\\\{1,63}(?:"|u0022))';
@@ -96,7 +97,7 @@ function tokenSource(token: string, isFirst: boolean, next: string, patternOf: P
   return `(?:${spaceSource('U')}${[...'UTC'].map(patternOf).join('')}|${patternOf('Z')})`;
 }
 
-/** If the next token can match a quote or a colon as well, only one way to share them is left. */
+/** If the next token can match a quote or a colon as well, only one way to divide them remains. */
 function spaceSource(next: string): string {
   let between = '"(?::(?:"|(?!"))|(?!:))';
   if (next === ':') between = '"';
@@ -121,11 +122,11 @@ function escapeSource(character: string): string {
   return units.map((hex) => `\\\\u${hex.replace(/[a-f]/g, (digit) => `[${digit}${digit.toUpperCase()}]`)}`).join('');
 }
 
-/** @returns the characters that match one of the text if case is ignored, by their upper case */
+/** @returns the characters that match a character of the text if case is ignored, by their upper case */
 function casesIn(text: string): ReadonlyMap<string, readonly string[]> {
   const cases = new Map<string, string[]>();
   const wanted = text.replace(/[^a-z\u0080-\ud7ff\ue000-\uffff]/gi, '');
-  const lastCode = /[\u0080-\uffff]/.test(wanted) ? 0xffff : 0x7f; // no other character matches one of ASCII
+  const lastCode = /[\u0080-\uffff]/.test(wanted) ? 0xffff : 0x7f; // no other character matches an ASCII character
   const all = Array.from({ length: lastCode + 1 }, (_, code) => String.fromCharCode(code)).join('');
   for (const character of all.match(new RegExp(`[UTCZ${wanted}]`, 'gi')) ?? []) {
     const upper = upperOf(character);

@@ -2,7 +2,7 @@
 
 /**
  * @returns the text with JSON escapes for characters that are invisible or reorder their neighbours: `\u202e` for a right-to-left
- *   override. Tabs, line feeds and the joiners of scripts and emoji stay
+ *   override. Tabs, line feeds and the joiners of scripts and emoji are kept
  */
 export function visible(text: string): string {
   return withEscapes(text, /(?![\t\n\u200c\u200d])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu);
