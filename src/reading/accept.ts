@@ -1,14 +1,14 @@
-/** Which media type a client wants its reply in, by its header `Accept`. */
+/** The media type that a client wants for its reply, according to its header `Accept`. */
 
 /** The media type of JSON lines: one JSON text on each line. */
 export const linesType = 'application/x-ndjson';
 
 /**
- * Reads the header as RFC 9110 section 12.5.1 has it, as far as types are concerned that are named. A range such as a star names
- * none.
- * @param accept as sent, such as `application/x-ndjson, application/json;q=0.5`; undefined without one
- * @param types the types that the reply can have, in lower case; the first is the standard one
- * @returns the type with the greatest quality value, of several the first in `types`; the first one if the header names none
+ * Reads the header in the form of RFC 9110 section 12.5.1. Only named types count, not ranges such as a star.
+ * @param accept the header as it was sent, such as `application/x-ndjson, application/json;q=0.5`; undefined if it is missing
+ * @param types the possible types of the reply, in lower case; the first is the default
+ * @returns the type with the greatest quality value, and among equals the first in `types`; the first type if the header names
+ * none
  */
 export function acceptedType<Type extends string>(accept: string | undefined, types: readonly [Type, ...Type[]]): Type {
   if (accept === undefined) return types[0];

@@ -1,4 +1,4 @@
-/** `GET /assets`: the state of each asset, as `assetlog assets --json` shows it. */
+/** `GET /assets`: the state of each asset, in the form of `assetlog assets --json`. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AllAssets } from '../assets/all-assets.ts';
@@ -84,7 +84,7 @@ export function readAssets({ assets, journals, limits, metrics }: ReadingParts):
   };
 }
 
-/** @returns the members of the document beside the assets: what the state lacks, if it lacks something */
+/** @returns the members of the document in addition to the assets: what the state lacks, if anything */
 function noteOf({ states, sinceSeq, unseen }: Kept): object {
   return {
     ...(sinceSeq > 1 && { since_seq: sinceSeq }),
@@ -93,7 +93,7 @@ function noteOf({ states, sinceSeq, unseen }: Kept): object {
   };
 }
 
-/** Yields the assets that match. Few are looked at in a turn. */
+/** Yields the matching assets. Only a few are checked in each turn. */
 async function* assetsOf(
   kept: Kept,
   query: AssetsQuery,
@@ -125,7 +125,7 @@ async function* matching(
   }
 }
 
-/** @returns the first assets in the order of their states, of which few are held at a time */
+/** @returns the first assets in the order of their states; only a few are held at a time */
 async function* byState(assets: AsyncIterable<Asset>, limit: number): AsyncGenerator<Asset> {
   let first: { readonly asset: Asset; readonly rank: number; readonly aliveMs: number }[] = [];
   const prune = () => {
@@ -139,7 +139,7 @@ async function* byState(assets: AsyncIterable<Asset>, limit: number): AsyncGener
   for (const { asset } of first) yield asset;
 }
 
-/** @returns 2 with a check that fails with an error, 1 with another failing check, 0 otherwise */
+/** @returns 2 if a check fails with an error, 1 if only other checks fail, 0 otherwise */
 function rankOf(asset: Asset): number {
   if (asset.failing === 0) return 0;
   for (const check of asset.checks!.values()) if (failingSeverity(check) === 'ERROR') return 2;
@@ -154,7 +154,7 @@ export interface AssetReadingsOptions {
   readonly limits: Limits;
 }
 
-/** The states for readings, which wait until the journal may be read and its state was read. */
+/** The states for readings. They wait until the journal can be read and its state was read. */
 export class AssetReadings {
   readonly #options: AssetReadingsOptions;
   readonly #closing = new AbortController();
@@ -164,9 +164,9 @@ export class AssetReadings {
   }
 
   /**
-   * Resolves to the state of the assets of a journal, with all that was durable when it was called.
+   * Resolves to the state of the assets of a journal, including everything that was durable at the call.
    * @param deployment undefined in local mode
-   * @throws Refusal 503 if it is being read for longer than `limits.assetsWaitMs`
+   * @throws Refusal 503 if reading it takes longer than `limits.assetsWaitMs`
    */
   async upToDate(deployment: string | undefined, ending: AbortSignal): Promise<Kept> {
     const { journals, assets, limits } = this.#options;

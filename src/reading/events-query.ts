@@ -1,4 +1,4 @@
-/** What `GET /events` can be asked for: the filters of `assetlog events`, and how much is sent in which form. */
+/** The query of `GET /events`: the filters of `assetlog events`, and how much is sent in which form. */
 
 import type { Limits } from '../config/limits.ts';
 import type { JsonLimits } from '../event/json-bytes.ts';
@@ -79,14 +79,14 @@ export type Form = 'lines' | 'json' | 'stream';
 
 export interface EventsQuestion {
   readonly form: Form;
-  /** The seq that the events come after; undefined if the request does not say. */
+  /** The seq after which the events start; undefined if the request does not contain it. */
   readonly afterSeq: number | undefined;
-  /** Only the newest events, this many. */
+  /** Only this many of the newest events. */
   readonly last: number | undefined;
   readonly limit: number;
   readonly waitMs: number;
   /**
-   * @param nowMs the clock, which durations such as `since=7d` count back from
+   * @param nowMs the clock, from which durations such as `since=7d` count back
    * @returns the filter without `afterSeq`
    * @throws Refusal 400 if no time can match
    */
@@ -133,11 +133,11 @@ export function describeErase(limits: Limits): RouteDescription {
   };
 }
 
-/** Which events are to be erased. */
+/** Which events must be erased. */
 export interface EraseQuestion {
   /** See `Erasure.all`. */
   readonly all: boolean;
-  /** As in `EventsQuestion`, with `afterSeq`. */
+  /** Like `EventsQuestion.filter`, but with `afterSeq`. */
   readonly filter: (nowMs: number) => Filter;
 }
 
@@ -199,7 +199,9 @@ function timeOf(name: string, moment: Moment, nowMs: number): string {
   }
 }
 
-/** An EventSource sends it when it connects again (HTML standard, section 9.2): the id of the last event that it got. */
+/**
+ * An EventSource sends it when it reconnects (HTML standard, section 9.2): the id of the last event that it received.
+ */
 function readLastEventId(id: string | undefined): number | undefined {
   if (id === undefined || id === '') return undefined;
   const seq = /^[0-9]{1,16}$/.test(id) ? Number(id) : Number.NaN;

@@ -1,4 +1,6 @@
-/** `GET /events` as a stream of events (HTML standard, section 9.2: server-sent events), which begins again where it ended. */
+/**
+ * `GET /events` as a stream of events (HTML standard, section 9.2: server-sent events), which can be resumed where it ended.
+ */
 
 import type { Limits } from '../config/limits.ts';
 import { LINE_FEED } from '../event/json-bytes.ts';
@@ -12,7 +14,7 @@ import type { ReadableJournal } from './journals.ts';
 import { type Piece, type PieceForm, piecesOf } from './pieces.ts';
 import { type Followed, follow, type Newest, newestOf } from './tail.ts';
 
-/** The streams that are open, on all journals together. */
+/** The open streams of all journals together. */
 export class Streams {
   readonly #limits: Limits;
   readonly #metrics: Metrics;
@@ -24,7 +26,7 @@ export class Streams {
 
   /**
    * Resolves to a stream of the events that match, or to a 503 if `limits.streamsMax` streams are open.
-   * @param question `afterSeq` or `last` say where it begins; else it begins with what is recorded from now on
+   * @param question `afterSeq` or `last` determines its start; otherwise it starts with the events recorded from now on
    * @param filter without `afterSeq`
    * @throws the error of a system call
    */
@@ -49,7 +51,7 @@ export class Streams {
       kind: 'stream',
       status: 200,
       contentType: 'text/event-stream',
-      headers: ['X-Accel-Buffering', 'no'], // nginx would hold the events back
+      headers: ['X-Accel-Buffering', 'no'], // otherwise nginx would hold the events back
       isBesideCap: true,
       pieces: (signal) => this.#pieces(journal, isAnother ? undefined : newest, filter, signal),
     };
@@ -64,7 +66,7 @@ export class Streams {
   ): AsyncGenerator<Buffer> {
     const limits = this.#limits;
     const { streamRetryMs, streamRetryMsMax, streamCommentMs } = limits;
-    if (this.#metrics.openStreams >= limits.streamsMax) return; // others began after the reply was decided; the client connects again
+    if (this.#metrics.openStreams >= limits.streamsMax) return; // others started after the reply was decided; the client will reconnect
     this.#metrics.openStreams += 1;
     try {
       yield Buffer.from(`retry: ${Math.floor(streamRetryMs + Math.random() * (streamRetryMsMax - streamRetryMs))}\n\n`);
@@ -96,10 +98,10 @@ export class Streams {
 }
 
 const COMMENT = Buffer.from(':\n\n');
-/** The id makes a client that connects again begin with the first event of the other journal. */
+/** Because of the id, a client that reconnects starts with the first event of the other journal. */
 const ANOTHER_JOURNAL = Buffer.from('id: 0\nevent: reset\ndata: {}\n\n');
 
-/** @returns the events of the lines, and an event for each range that is gone, before the line after it */
+/** @returns the events of the lines, and for each missing range an event before the line after it */
 function piecesWith(gone: readonly GoneRange[], lines: readonly Line[]): readonly Piece[] {
   const pieces: Piece[] = [];
   let left = lines;

@@ -47,7 +47,7 @@ export function readEvents({ journals, sourceFilter, limits, metrics }: ReadingP
   };
 }
 
-/** A part of a journal that is to be sent. */
+/** A part of a journal that is about to be sent. */
 interface EventsPage {
   readonly journal: ReadableJournal;
   readonly question: EventsQuestion;
@@ -81,10 +81,10 @@ function removedUpTo(seq: number): Refusal {
 }
 
 /**
- * Yields the lines of a page as they are read, each once. The page ends before events that retention removes meanwhile, so that
- * the next request gets 410.
- * @param looked gets the last seq that was looked at
- * @throws Refusal 410 before the first line, if the next events after `after_seq` have been removed meanwhile
+ * Yields the lines of a page while they are read, each once. The page ends before events that retention removes at the same
+ * time, so that the next request gets 410.
+ * @param looked gets the last seq that was examined
+ * @throws Refusal 410 before the first line, if the next events after `after_seq` have been removed in the meantime
  */
 async function* linesOf(
   page: EventsPage,
@@ -104,7 +104,7 @@ async function* linesOf(
   yield* awaitedLines(page, endingAfter(question.waitMs, ending), looked);
 }
 
-/** Yields lines that were found before the reply began. */
+/** Yields lines that were found before the reply started. */
 async function* keptLines(
   { journal, question, start, onSent }: EventsPage,
   kept: readonly Line[],
@@ -126,7 +126,7 @@ async function* keptLines(
 
 /**
  * Yields the lines up to the last one of the journal.
- * @returns whether there is none, so that the page may wait for the next one
+ * @returns whether there were none, so that the page may wait for the next line
  */
 async function* recordedLines(
   page: EventsPage,
@@ -171,8 +171,8 @@ async function* awaitedLines(
 }
 
 /**
- * @param left how many lines the page may still get
- * @returns the lines that belong to the page, and its last seq if it ends with them
+ * @param left how many more lines the page can get
+ * @returns the lines that belong to the page, and its last seq if the page ends with them
  * @throws Refusal 410
  */
 async function partOf(
@@ -190,7 +190,9 @@ async function partOf(
   return { chosen: [], endSeq: hole.first - 1 };
 }
 
-/** Yields the lines as they are, or in a document: the newline after a long line is white space between its tokens. */
+/**
+ * Yields the lines unchanged, or in a document, in which the newline after a long line is white space between tokens.
+ */
 async function* bytesOfPage(page: EventsPage, ending: AbortSignal, onWait: () => void): AsyncGenerator<Buffer> {
   const isDocument = page.question.form === 'json';
   const looked = { seq: 0 };

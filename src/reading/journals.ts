@@ -1,4 +1,7 @@
-/** The journals of a service, for reading over HTTP. Each is read from its files, like a command does, beside its writer. */
+/**
+ * The journals of a service, for reading over HTTP. Each is read from its files, like a command does, concurrently with its
+ * writer.
+ */
 
 import type { Kept } from '../assets/state-file.ts';
 import type { Limits } from '../config/limits.ts';
@@ -23,21 +26,21 @@ import type { Piece } from './pieces.ts';
 import { Semaphore } from './semaphore.ts';
 import { Turns } from './turns.ts';
 
-/** What the routes of this folder read, and their limits. */
+/** The parts that the routes of this folder read, and their limits. */
 export interface ReadingParts {
   readonly journals: ReadableJournals;
   readonly assets: {
-    /** As `AssetReadings.upToDate`. */
+    /** See `AssetReadings.upToDate`. */
     upToDate(deployment: string | undefined, ending: AbortSignal): Promise<Kept>;
   };
   readonly refusals: Refusals;
-  /** As `Hub.sourcesOf`. */
+  /** See `Hub.sourcesOf`. */
   readonly sourcesOf: (
     deployment: string | undefined,
     lastSeq: number,
     wanted: SourceQuery,
   ) => Promise<Iterable<SourceState>>;
-  /** As `Hub.sourceFilter`. */
+  /** See `Hub.sourceFilter`. */
   readonly sourceFilter: (deployment: string | undefined, text: string) => Promise<SourceFilter>;
   readonly limits: Limits;
   readonly metrics: Metrics;
@@ -46,31 +49,34 @@ export interface ReadingParts {
 export interface ReadableJournalsOptions {
   /** The data folder. */
   readonly data: string;
-  /** As `ServiceParts.openDisk`. */
+  /** See `ServiceParts.openDisk`. */
   readonly openDisk: (folder: string) => Disk;
   /** How far the journals of the service are durable. */
   readonly progress: OwnProgress;
-  /** Opens the journal of a deployment, as its first report does. @returns why it cannot be opened now */
+  /** Opens the journal of a deployment, like its first report does. @returns why it currently cannot be opened */
   readonly open: (deployment: string) => string | undefined;
   readonly limits: Limits;
   readonly notices: Notices;
-  /** Runs a full garbage collection. Called after each `limits.collectBytes` that were read. */
+  /** Runs a full garbage collection. Called each time that `limits.collectBytes` were read. */
   readonly collectGarbage?: (() => void) | undefined;
 }
 
-/** What all readings of a service share. */
+/** The state that all readings of a service share. */
 export class SharedByReadings {
   readonly turns: Turns;
   /**
-   * The memory of readings, `limits.readBytesMax` in all. A reading acquires a part when it opens a file, or takes lines that others
-   * read, and releases it when its client has accepted them, so a client that reads nothing holds one part.
+   * The memory of readings, `limits.readBytesMax` in total. A reading acquires a part when it opens a file, or gets lines that
+   * others have read, and releases it when its client has accepted them. So a client that does not read holds one part.
    */
   readonly buffers: Semaphore;
-  /** Of a line that is longer than a chunk, all bytes are in memory until it is checked: one such line at a time. */
+  /**
+   * If a line is longer than a chunk, all its bytes are in memory until it is checked, so only one such line is read at
+   * a time.
+   */
   readonly longLine = new Semaphore(1);
-  /** How many journals are followed: see `limits.sharedLinesBytesMax`. */
+  /** Number of journals that are followed: see `limits.sharedLinesBytesMax`. */
   followed = 0;
-  /** How many further files may be read in large chunks. */
+  /** Number of further files that can be read in large chunks. */
   largeLeft: number;
   /** Counts bytes that become garbage. */
   readonly read: (bytes: number) => void;
@@ -94,17 +100,20 @@ export class SharedByReadings {
   }
 }
 
-/** A reading holds the chunk that its client is sent, the same in another form, and the chunk that is read ahead. */
+/**
+ * A reading holds the chunk that is being sent to its client, the same chunk in another form, and the chunk that is
+ * read ahead.
+ */
 const CHUNKS_HELD = 3;
 /**
- * While few files are read, and of what is followed, a chunk is so many times larger: each one costs an iteration of the event loop,
- * and under load these are long. An eighth of the memory is for that.
+ * While few files are read, and for journals that are followed, chunks are this many times larger, since each chunk costs an
+ * iteration of the event loop, and iterations are long under load. An eighth of the memory is reserved for them.
  */
 const LARGE_FACTOR = 8;
 
-/** The journals of a service: in local mode one, in hosted mode one for each deployment. */
+/** The journals of a service: a single one in local mode, one for each deployment in hosted mode. */
 export class ReadableJournals {
-  /** The journals that were asked for, by folder: at most one for each deployment. */
+  /** The requested journals by folder, at most one for each deployment. */
   readonly #journals = new Map<string, ReadableJournal>();
   readonly #options: ReadableJournalsOptions;
   readonly shared: SharedByReadings;
@@ -115,7 +124,7 @@ export class ReadableJournals {
   }
 
   /**
-   * @param deployment one that exists, since it names a folder; undefined in local mode
+   * @param deployment must exist, since it names a folder; undefined in local mode
    * @returns its journal, the same object each time. A deployment without a report has no folder yet
    */
   of(deployment: string | undefined): ReadableJournal {
@@ -130,9 +139,9 @@ export class ReadableJournals {
   }
 
   /**
-   * Resolves to a journal when it may be read: when it was opened, since after a crash only that makes its last lines durable. In
-   * hosted mode it is opened for that, unless it was stopped cleanly.
-   * @throws Refusal 503 if that takes longer than `limits.openWaitMs`, or `ending` aborts, or it cannot be opened
+   * Resolves to a journal when it can be read. That is after it was opened, since after a crash only that makes its last lines
+   * durable. In hosted mode it is opened for this purpose, unless it was stopped cleanly.
+   * @throws Refusal 503 if that takes longer than `limits.openWaitMs`, if `ending` aborts, or if the journal cannot be opened
    */
   async whenReadable(deployment: string | undefined, ending: AbortSignal): Promise<ReadableJournal> {
     const { limits, open } = this.#options;
@@ -149,7 +158,7 @@ export class ReadableJournals {
   }
 }
 
-/** Who reads files of a journal: see `ReadableJournal.diskFor`. */
+/** A reader of a journal's files: see `ReadableJournal.diskFor`. */
 interface Reader {
   readonly signal?: AbortSignal | undefined;
   readonly isCounted?: boolean;
@@ -157,7 +166,7 @@ interface Reader {
   readonly mayReadNow?: (bytes: number) => boolean;
 }
 
-/** Its files are read in turns. */
+/** A journal whose files are read in turns. */
 export class ReadableJournal {
   readonly shared: SharedByReadings;
   /** The newest lines, if there are streams: see `follow`. */
@@ -177,10 +186,10 @@ export class ReadableJournal {
   }
 
   /**
-   * @param signal closes the files that are open, and makes what waits for a turn throw its reason
-   * @param isCounted whether each open file holds a part of `SharedByReadings.buffers`: for a reading that waits for its client
-   * @param isFollower whether the newest lines are read as they are recorded: see `Turns.take`
-   * @param mayReadNow whether a chunk of so many bytes waits for no turn
+   * @param signal closes the open files; calls that wait for a turn throw its reason
+   * @param isCounted whether each open file holds a part of `SharedByReadings.buffers`, since the reading waits for its client
+   * @param isFollower whether the newest lines are read when they are recorded: see `Turns.take`
+   * @param mayReadNow whether a chunk of this many bytes can be read without a turn
    * @returns the disk of its folder. Each chunk of a file waits for its turn among all readings of the service
    */
   diskFor(reader: Reader): ReadableDisk {
@@ -195,10 +204,10 @@ export class ReadableJournal {
   }
 
   /**
-   * Yields the bytes of pieces. A long line is read once more, in chunks, so that a client that does not read holds a chunk of it
-   * instead of the line. The caller holds a part of `SharedByReadings.buffers`.
-   * @param signal ends the turns, but not the line: what ends early is complete
-   * @returns each chunk of a long line is valid until the next is asked for; its newline is included
+   * Yields the bytes of pieces. A long line is read again, in chunks, so that a client that does not read holds only a chunk of
+   * it. The caller holds a part of `SharedByReadings.buffers`.
+   * @param signal ends the turns, but not the line, so that a reply that ends early has only complete lines
+   * @returns each chunk of a long line is valid until the next one is requested; its newline is included
    * @throws the error of a system call
    */
   async *bytesOf(pieces: readonly Piece[], signal: AbortSignal): AsyncGenerator<Buffer> {
@@ -211,7 +220,7 @@ export class ReadableJournal {
       const { file, byte, start, end } = piece;
       let left = end + 1 - start;
       for await (const chunk of this.#disk.read(file, byte, byte + left, { chunkBytes })) {
-        if (!signal.aborted) await this.shared.turns.take(signal).catch(() => {}); // the signal alone
+        if (!signal.aborted) await this.shared.turns.take(signal).catch(() => {}); // only the signal is passed
         this.shared.read(chunk.length);
         left -= chunk.length;
         yield chunk;
@@ -235,7 +244,7 @@ export class ReadableJournal {
       for await (const chunk of read(factor * this.#options.limits.readTurnBytes)) {
         shared.read(chunk.length);
         if (mayReadNow?.(chunk.length) !== true) await turns.take(signal, isFollower);
-        const isInside = !chunk.includes(LINE_FEED); // of a long line
+        const isInside = !chunk.includes(LINE_FEED); // within a long line
         if (!isInside) {
           endLongLine?.();
           endLongLine = undefined;
@@ -250,32 +259,34 @@ export class ReadableJournal {
     }
   }
 
-  /** @returns for one reader how far the journal is durable, and when there is more */
+  /** @returns the progress for one reader: how far the journal is durable, and when there are new lines */
   progress(): Progress {
     return this.#options.progress.of(this.#disk.folder);
   }
 
-  /** @returns whether all its lines are durable though nothing has opened it. @throws the error of a system call */
+  /**
+   * @returns whether all lines are durable although nothing has opened the journal. @throws the error of a system call
+   */
   async isAtRest(): Promise<boolean> {
     const names = await this.#disk.list().catch(unlessAbsent<string[]>([]));
     return contentsOf(names).segments.length === 0 || (await readLastStop(this.#disk, names)) !== undefined;
   }
 
-  /** Aborts when another journal replaces this one, see `startOver`: what is being read of this one ends. */
+  /** Aborts when another journal replaces this one (see `startOver`), which ends all readings of this one. */
   get replaced(): AbortSignal {
     return this.#replaced.signal;
   }
 
-  /** Resolves when no `startOver` is under way. Never rejects. */
+  /** Resolves when no `startOver` is in progress. Never rejects. */
   async whole(): Promise<void> {
-    await this.#replacing?.catch(() => {}); // its caller gets the error
+    await this.#replacing?.catch(() => {}); // the caller of `startOver` gets the error
   }
 
   /**
-   * Replaces the journal by a new one that begins with seq 1, as the test mode does. Readings that are under way end, and streams
-   * get `event: reset` and continue with seq 1 when the new one is open.
+   * Replaces the journal by a new one that starts with seq 1, for the test mode. Current readings end, and streams get `event:
+   * reset` and continue with seq 1 when the new journal is open.
    * @param replace closes the journal, empties its folder, and opens a new one
-   * @throws what `replace` throws
+   * @throws the errors of `replace`
    */
   async startOver(replace: () => Promise<void>): Promise<void> {
     const before = this.#replaced;
@@ -292,9 +303,10 @@ export class ReadableJournal {
   }
 
   /**
-   * @param onGone called with lines that the journal does not have any more
-   * @returns a function that logs what a reader that begins now finds damaged, each problem once; nothing if another journal
-   *   replaces this one meanwhile: files that are gone are no damage then
+   * @param onGone called with lines that the journal no longer has
+   * @returns a function that logs the damage found by a reader that starts now, each problem once. If another journal
+   * replaces this one
+   *   in the meantime it logs nothing, since missing files are no damage then
    */
   remarks(onGone: (gone: GoneLines) => void = () => {}): (remark: Remark) => void {
     const { replaced } = this;
@@ -310,7 +322,7 @@ export class ReadableJournal {
   }
 
   /**
-   * @returns the first seq that the journal has, or would get, and the last one that is durable
+   * @returns the first seq that the journal has, or will get, and the last durable one
    * @throws the error of a system call
    */
   async range(): Promise<{ readonly first: number; readonly last: number }> {

@@ -7,20 +7,20 @@ import type { Progress } from '../journal/progress.ts';
 import { Waiters } from '../waiting/waiters.ts';
 import type { Piece } from './pieces.ts';
 
-/** Newest lines, all after `afterSeq` up to `lastSeq`. */
+/** Newest lines: all lines after `afterSeq` up to `lastSeq`. */
 export interface SharedPage {
   readonly afterSeq: number;
   readonly lastSeq: number;
   readonly lines: readonly Line[];
   readonly gone: readonly GoneLines[];
   readonly bytes: number;
-  /** All of it in the form of a stream, made by the first stream that sends it. */
+  /** The whole page in the form of a stream, created by the first stream that sends it. */
   pieces?: readonly Piece[];
 }
 
-/** The newest lines of a journal, for all its followers. Lines are read when a follower asks for them. */
+/** The newest lines of a journal, for all its followers. Lines are read when a follower requests them. */
 export class Tail {
-  /** Of all journals: how many are followed. */
+  /** Number of followed journals, counted for all journals together. */
   readonly #shared: { followed: number };
   readonly #limits: Limits;
   readonly #end = new AbortController();
@@ -35,7 +35,8 @@ export class Tail {
 
   /**
    * @param afterSeq the last seq that is durable now
-   * @param read the lines after it, until the signal aborts; `onGone` hears of lines that the journal does not have any more
+   * @param read returns the lines after it, until the signal aborts; `onGone` is called with lines that the journal no
+   * longer has
    */
   constructor(
     shared: { followed: number },
@@ -50,7 +51,7 @@ export class Tail {
     this.#lines = read(this.#end.signal, (gone) => this.#gone.push(gone));
   }
 
-  /** A follower of an older seq has to read the file: 7 if the oldest page has the lines after 7. */
+  /** A follower that is at an older seq has to read the file: 7 if the oldest page has the lines after 7. */
   get oldestSeq(): number {
     return this.#pages[0]?.afterSeq ?? this.#lastSeq;
   }
@@ -61,26 +62,26 @@ export class Tail {
     return this;
   }
 
-  /** Removes a follower. @returns whether none is left: then the reader ends */
+  /** Removes a follower. @returns whether none is left, so that the reader ends */
   left(): boolean {
     this.#followers -= 1;
     if (this.#followers > 0) return false;
     this.#shared.followed -= 1;
     this.#end.abort();
-    void this.#lines.return(undefined).catch(() => {}); // closes the file; what it was waiting for was aborted
+    void this.#lines.return(undefined).catch(() => {}); // closes the file; its pending wait was aborted
     return true;
   }
 
-  /** Whether the reader has failed: a follower that comes later begins another one. */
+  /** Whether the reader has failed. The next follower then starts another one. */
   get hasFailed(): boolean {
     return this.#failed !== undefined;
   }
 
   /**
-   * Resolves to the page with the line after a seq, as soon as there is one; undefined if the signal aborts, or after a time, or if
-   * `oldestSeq` is beyond the seq meanwhile.
+   * Resolves to the page with the line after a seq, as soon as there is one; to undefined if the signal aborts, after `idleMs`, or
+   * if `oldestSeq` has passed the seq in the meantime.
    * @param seq at least `oldestSeq`
-   * @param idleMs that time, in milliseconds
+   * @param idleMs in milliseconds
    * @throws the error of a system call
    */
   async after(seq: number, signal: AbortSignal, idleMs: number): Promise<SharedPage | undefined> {
@@ -120,7 +121,7 @@ export class Tail {
     const afterSeq = this.#lastSeq;
     this.#lastSeq = Math.max(lines.at(-1)?.seq ?? 0, gone.at(-1)?.last ?? 0);
     if (lines.some((line) => isLong(line, this.#limits))) {
-      this.#pages = []; // followers read it from the file, each at the pace of its client
+      this.#pages = []; // followers read these lines from the file, each at the pace of its client
       return;
     }
     const bytes = lines.reduce((sum, { start, end }) => sum + end - start, 0);
@@ -144,7 +145,7 @@ export function inGroups(progress: Progress, intervalMs: number): Progress {
     more: async (signal) => {
       await progress.more(signal);
       const waitMs = wokenMs + intervalMs - performance.now();
-      if (waitMs > 0) await sleep(waitMs, undefined, { signal, ref: false }).catch(() => {}); // it rejects only when it is aborted
+      if (waitMs > 0) await sleep(waitMs, undefined, { signal, ref: false }).catch(() => {}); // rejects only when it is aborted
       wokenMs = performance.now();
     },
   };

@@ -1,19 +1,24 @@
-/** The pieces of a reply with events: its bytes as they are sent, of which a client that does not read holds one. */
+/**
+ * The pieces of a reply with events: the bytes in the form in which they are sent. A client that does not read holds
+ * one piece.
+ */
 
 import { type Line, linesBefore } from '../journal/look/reading.ts';
 
-/** Bytes, or a line that is longer than a chunk: it was dropped, and is read once more while it is sent. */
+/** Bytes, or a line that is longer than a chunk. Such a line was dropped, and is read again while it is sent. */
 export type Piece = Buffer | Line;
 
 /** How a reply writes lines. */
 export interface PieceForm {
   readonly textOf: (lines: readonly Line[]) => Buffer;
-  /** What is before a line that is read once more, and after its newline. */
+  /** The bytes before a line that is read again, and after its newline. */
   readonly headOf: (line: Line) => Buffer;
   readonly end: Buffer;
 }
 
-/** @returns the lines in a form: a piece of the lines between dropped ones, and three of each dropped one */
+/**
+ * @returns the lines in a form: one piece for the lines between dropped ones, and three pieces for each dropped line
+ */
 export function piecesOf(lines: readonly Line[], { textOf, headOf, end }: PieceForm): Piece[] {
   const pieces: Piece[] = [];
   for (let left = lines; left.length > 0; ) {

@@ -1,4 +1,7 @@
-/** Reads the query of a reading: each parameter by a table, and no other ones, since a filter that is ignored shows everything. */
+/**
+ * Reads the query of a reading: each parameter according to a table. Other parameters are refused, since an ignored filter would
+ * show everything.
+ */
 
 import { readKey, readKeyStart } from '../event/asset-key.ts';
 import { type Event, type Severity, severities } from '../event/event.ts';
@@ -14,7 +17,7 @@ import { bodyReader, readQuery } from '../http/request.ts';
 import { ID, ID_FORM } from '../journal/line/uuid.ts';
 
 export interface QueryParameter<Value> {
-  /** The value if it is not given. */
+  /** The value if the parameter is not given. */
   readonly initial: Value;
   /** The JSON Schema of its value, for the OpenAPI document. */
   readonly schema: Schema;
@@ -24,13 +27,13 @@ export interface QueryParameter<Value> {
   readonly parse: (text: string) => Value;
 }
 
-/** The parameters of a reading by their names. */
+/** The parameters of a reading by name. */
 export type QueryTable<Values> = { readonly [Name in keyof Values]: QueryParameter<Values[Name]> };
 
 /**
- * A body of a reading has no meaning, but must be well-formed, as for the other read-only routes.
+ * A body of a reading is ignored, but must be well-formed, like for the other read-only routes.
  * @returns a function that reads a value for each parameter of the table from a query. It throws Refusal 400 for a parameter that is
- *   unknown or has a wrong value; the log gets none of the query
+ *   unknown or has a wrong value; nothing of the query is logged
  */
 export function parametersReader<Values extends object>(
   table: QueryTable<Values>,
@@ -72,7 +75,7 @@ export function numberParameter<Initial extends number | undefined>(
   };
 }
 
-/** An asset key as commands take it: `warehouse/orders`, or a JSON array of the parts. */
+/** An asset key in the form that commands accept: `warehouse/orders`, or a JSON array of the parts. */
 export const keyParameter: QueryParameter<readonly string[] | undefined> = {
   initial: undefined,
   schema: keySchema('[^[/][^/]*(/[^/]+)*'),
@@ -85,7 +88,7 @@ export const keyParameter: QueryParameter<readonly string[] | undefined> = {
   },
 };
 
-/** The beginning of a key: parses `warehouse/ord` as `['warehouse', 'ord']`. */
+/** The start of a key: parses `warehouse/ord` as `['warehouse', 'ord']`. */
 export const keyStartParameter: QueryParameter<readonly string[] | undefined> = {
   initial: undefined,
   schema: keySchema('[^[/][^/]*(/[^/]+)*/?'),
@@ -111,7 +114,7 @@ export function booleanParameter<Initial extends boolean | undefined>(
   };
 }
 
-/** @param choices the first is the initial one */
+/** @param choices the first one is the default */
 export function choiceParameter<Choice extends string>(
   choices: readonly [Choice, ...Choice[]],
 ): QueryParameter<Choice> {
@@ -132,7 +135,7 @@ export const textParameter: QueryParameter<string | undefined> = {
   parse: (text) => text,
 };
 
-/** A text to search for. @param charactersMax of it */
+/** A text to search for. @param charactersMax the most characters of the text */
 export function containedParameter(charactersMax: number): QueryParameter<TextFilter | undefined> {
   return {
     initial: undefined,
@@ -147,7 +150,7 @@ export function containedParameter(charactersMax: number): QueryParameter<TextFi
   };
 }
 
-/** The id or the name of a source. The events of a name are known when the sources are. */
+/** The id or the name of a source. The sources of a name are known only when a journal's sources are loaded. */
 export const sourceParameter: QueryParameter<SourceFilter | undefined> = {
   initial: undefined,
   schema: textParameter.schema,
@@ -185,13 +188,13 @@ export const idParameter: QueryParameter<string | undefined> = {
   },
 };
 
-/** The times of `readMoment`, but for the last days of a month, and years before 1980 or from 9000 on. */
+/** The times of `readMoment`, except the last days of a month, and years before 1980 or after 8999. */
 const TIME_PATTERN = [
   '^(\\d{1,9}m?s|\\d{1,7}m|\\d{1,5}h|\\d{1,4}d|(19[89]|[2-8]\\d\\d)\\d-(0[1-9]|1[0-2])-(0[1-9]|1\\d|2[0-8])',
   '([Tt ]([01]\\d|2[0-3]):[0-5]\\d(:[0-5]\\d(\\.\\d{1,9})?)?)?([Zz]|[+-]([01]\\d|2[0-3]):[0-5]\\d)?)$',
 ].join('');
 
-/** A time as commands take it: `7d`, `2026-11-20T15:00`. */
+/** A time in the form that commands accept: `7d`, `2026-11-20T15:00`. */
 export const timeParameter: QueryParameter<Moment | undefined> = {
   initial: undefined,
   schema: { type: 'string', pattern: TIME_PATTERN },
@@ -220,7 +223,7 @@ export function described<Value>(what: string, parameter: QueryParameter<Value>)
   return { ...parameter, what };
 }
 
-/** One pattern instead of a union: generators of clients make no type of a union of texts. */
+/** One pattern instead of a union, since generators of clients create no type for a union of texts. */
 function keySchema(plain: string): Schema {
   return { type: 'string', pattern: `^(?:\\[|${plain}$)` };
 }

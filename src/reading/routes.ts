@@ -1,4 +1,4 @@
-/** The routes that read journals. Each needs the right `read`. */
+/** The routes that read journals. Each requires the right `read`. */
 
 import { objectSchema, TEXT, TIME } from '../event/schema.ts';
 import type { Handler } from '../http/message.ts';
@@ -22,7 +22,10 @@ export function readingRoutes(parts: ReadingParts): readonly Route<Handler>[] {
   ];
 }
 
-/** @returns the handler of `GET /refusals`, the last refused requests; it throws Refusal 400 for a query with parameters */
+/**
+ * @returns the handler of `GET /refusals`, which returns the last refused requests; it throws Refusal 400 for a query with
+ * parameters
+ */
 function readRefusals({ refusals, journals, limits, metrics }: ReadingParts): Handler {
   const readQuery = parametersReader({}, limits);
   return (request) => {

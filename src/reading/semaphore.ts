@@ -1,4 +1,4 @@
-/** Bounds how many readings hold memory at a time; the others wait, in the order in which they ask. */
+/** Limits how many readings hold memory at a time. The others wait, in the order of their requests. */
 
 import { Waiters } from '../waiting/waiters.ts';
 
@@ -19,7 +19,7 @@ export class Semaphore {
   /**
    * Resolves when fewer than `count` callers hold the semaphore.
    * @param signal removes the caller from the queue
-   * @returns releases the semaphore; to be called once
+   * @returns a function that releases the semaphore; it must be called once
    * @throws the reason of the signal
    */
   async acquire(signal?: AbortSignal): Promise<() => void> {
@@ -27,7 +27,7 @@ export class Semaphore {
     if (this.#free > 0) this.#free -= 1;
     else if (!(await this.#waiting.wait(signal))) throw signal?.reason;
     return () => {
-      if (!this.#waiting.wakeFirst()) this.#free += 1; // else the caller that waited holds it
+      if (!this.#waiting.wakeFirst()) this.#free += 1; // otherwise the caller that was waiting holds it now
     };
   }
 }

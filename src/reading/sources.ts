@@ -1,4 +1,7 @@
-/** `GET /sources`: the journals that forward their events here, first the one that was not heard of for the longest time. */
+/**
+ * `GET /sources`: the journals that forward their events to this service, starting with the one that has been silent
+ * longest.
+ */
 
 import type { Limits } from '../config/limits.ts';
 import { TIME_FORM } from '../event/schema.ts';
@@ -26,7 +29,10 @@ interface SourcesParameters extends Pick<SourceQuery, 'after' | 'limit'> {
 const PLACE_PATTERN = `^(${TIME_FORM})?,${ID_FORM}$`;
 const PLACE = new RegExp(PLACE_PATTERN);
 
-/** A source as the last line of a page has it. It moves when it makes a request, so its time says where it was. */
+/**
+ * The position of a source as the last line of a page. A source moves when it makes a request, so the time of its last
+ * request is part of the position.
+ */
 const placeParameter: QueryParameter<SourceQuery['after']> = {
   initial: undefined,
   schema: { type: 'string', pattern: PLACE_PATTERN },

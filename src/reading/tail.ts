@@ -1,5 +1,5 @@
 /**
- * Follows a journal. All followers that keep up share the newest lines: see `Tail`. A follower that needs older lines reads the file by
+ * Follows a journal. All followers that keep up share the newest lines: see `Tail`. A follower that needs older lines reads the file
  * itself, from its own position. Nothing is queued for a follower.
  */
 
@@ -13,29 +13,29 @@ import { inGroups, isLong, type SharedPage, Tail } from './newest.ts';
 /** What a follower gets next, each event once and in order. */
 export type Followed = FollowedLines | { readonly kind: 'another journal' };
 
-/** Lines that match, and the seqs between them that the journal does not have any more. */
+/** Matching lines, and the seqs between them that the journal no longer has. */
 export interface FollowedLines {
   readonly kind: 'lines';
   /** A line that is longer than a chunk is dropped: see `Piece`. */
   readonly lines: readonly Line[];
   readonly gone: readonly GoneLines[];
-  /** If these are all lines of a page: its form can be shared by followers. */
+  /** Set if these are all lines of a page, so that followers can share its form. */
   readonly page?: SharedPage;
 }
 
 export interface Following {
   readonly afterSeq: number;
-  /** Without `afterSeq`. */
+  /** The filter without `afterSeq`. */
   readonly filter: Filter;
   readonly signal: AbortSignal;
-  /** After this long without an event, lines without any are yielded. */
+  /** After this long without an event, an empty array of lines is yielded. */
   readonly idleMs: number;
   readonly limits: Limits;
 }
 
 /**
- * Yields the events after a seq that match, and those that come, until the signal aborts. Each piece that it yields has its turn,
- * see `Turns`, until the caller waits for something.
+ * Yields the matching events after a seq, and then new ones, until the signal aborts. Each piece is yielded in a turn (see
+ * `Turns`), which lasts until the caller waits for something.
  * @throws the error of a system call
  */
 export async function* follow(journal: ReadableJournal, following: Following): AsyncGenerator<Followed> {
@@ -84,12 +84,14 @@ async function* catchUp(
   let seq = last;
   for await (const found of readExisting(journal, afterSeq, following)) {
     yield found;
-    seq = Math.max(seq, found.lines.at(-1)?.seq ?? 0); // also of lines after `last`
+    seq = Math.max(seq, found.lines.at(-1)?.seq ?? 0); // includes lines after `last`
   }
   return seq;
 }
 
-/** Waits for newer lines of the tail, and yields those that match. @returns the seq from which the follower continues */
+/**
+ * Waits for newer lines of the tail, and yields the matching ones. @returns the seq from which the follower continues
+ */
 async function* fromTail(
   tail: Tail,
   journal: ReadableJournal,
@@ -132,8 +134,9 @@ function tailOf(journal: ReadableJournal, afterSeq: number, limits: Limits): Tai
 }
 
 /**
- * Yields the lines that are recorded now, after a seq, and match; nothing of a piece without any. Ends early if the signal aborts.
- * @param isSearch as for a `Reading`
+ * Yields the matching lines after a seq that are recorded now; nothing for a piece without a match. Ends early if the signal
+ * aborts.
+ * @param isSearch see `Reading`
  * @throws the error of a system call
  */
 export async function* readExisting(
@@ -158,18 +161,18 @@ export async function* readExisting(
   }
 }
 
-/** The last events of a journal that match. */
+/** The last matching events of a journal. */
 export interface Newest {
-  /** Their lines; undefined if a reading may not keep so many bytes. */
+  /** Their lines; undefined if they have more bytes than a reading may keep. */
   readonly kept: readonly Line[] | undefined;
-  /** Before the first line that is not kept: the events after it are read as they are sent. */
+  /** The seq before the first line that is not kept. The events after it are read while they are sent. */
   readonly afterSeq: number;
 }
 
 /**
- * Finds the last events of a journal, without reading what is before them.
+ * Finds the last events of a journal, without reading the events before them.
  * @param signal ends it early
- * @returns the last `count` events after `afterSeq` that match
+ * @returns the last `count` matching events after `afterSeq`
  * @throws the error of a system call
  */
 export async function newestOf(
@@ -190,9 +193,9 @@ export async function newestOf(
   return { kept: lines, afterSeq: Math.max(last, lines.at(-1)?.seq ?? 0) };
 }
 
-/** What is recorded now, after a seq. */
+/** A reading of the lines after a seq that are recorded now. */
 function readingOf(journal: ReadableJournal, afterSeq: number, filter: Filter, limits: Limits): Reading {
-  const once = AbortSignal.abort(); // reads once, and takes a missing folder for an empty journal
+  const once = AbortSignal.abort(); // reads once, and treats a missing folder as an empty journal
   return { filter: { ...filter, afterSeq }, seek: true, follow: once, progress: journal.progress(), limits };
 }
 

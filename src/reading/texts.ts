@@ -1,4 +1,4 @@
-/** Sends lists of JSON in pieces of bounded size, each in a turn of its own, so that a client that does not read holds one piece. */
+/** Sends lists of JSON in pieces of limited size, each in a separate turn, so that a client that does not read holds one piece. */
 
 import type { Limits } from '../config/limits.ts';
 import { listSchema, objectSchema, type Schema, TEXT } from '../event/schema.ts';
@@ -7,12 +7,12 @@ import { acceptedType, linesType } from './accept.ts';
 import type { SharedByReadings } from './journals.ts';
 
 type List<Item> = Iterable<Item> | AsyncIterable<Item>;
-/** @returns the texts that the JSON of an item consists of; each has at most about `charactersMax` characters */
+/** @returns the texts that make up the JSON of an item; each has at most about `charactersMax` characters */
 type TextsOf<Item> = (item: Item, charactersMax: number) => Iterable<string>;
 
 /**
- * @param name of the member that has the list in the document: `assets`
- * @param items begins to list the items
+ * @param name the name of the member with the list in the document: `assets`
+ * @param items starts to list the items
  * @param accept the header: the reply is a document, or JSON lines if the client prefers them
  * @param more the members of the document after the list
  */
@@ -38,7 +38,7 @@ export function listReply<Item>(
 
 /**
  * @param item the schema of an item
- * @param more the schemas of the members after the list, which may be absent
+ * @param more the schemas of the members after the list, which can be absent
  * @returns the schemas of the replies of `listReply`, for `RouteDescription.content`
  */
 export function listContent(name: string, item: Schema, more: Readonly<Record<string, Schema>> = {}) {
@@ -69,10 +69,10 @@ async function* documentOf<Item>(
 }
 
 /**
- * Yields the texts joined to pieces of about `limits.readTurnBytes` characters, which are made in turns. Holds a part of the memory
- * of readings.
- * @param texts of at most that length, see `jsonTexts`
- * @param signal ends no list that has begun: what ends early would look complete
+ * Yields the texts joined to pieces of about `limits.readTurnBytes` characters. Each piece is created in a turn. Holds a part of
+ * the memory of readings.
+ * @param texts of at most that length: see `jsonTexts`
+ * @param signal does not end a list that has started, since a list that ends early would look complete
  * @throws the reason of the signal while it waits for that part
  */
 export async function* inPieces(
@@ -100,8 +100,8 @@ export async function* inPieces(
 }
 
 /**
- * @param charactersMax at least 2; a text may have up to six times as many if it is all escapes
- * @returns the texts that `JSON.stringify(value)` consists of
+ * @param charactersMax at least 2; a text can have up to six times as many characters if all of them are escapes
+ * @returns the texts that make up `JSON.stringify(value)`
  */
 export function* jsonTexts(value: unknown, charactersMax: number): Generator<string> {
   const whole = JSON.stringify(value);

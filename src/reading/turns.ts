@@ -1,36 +1,39 @@
 /**
  * Turns of the event loop for readings, so that they never slow reports down: one reading at a time takes a piece of a file, checks
- * it and writes it to its client. While reports are recorded, readings get a share of the time (a token bucket): half of what the
- * event loop is idle, but never less than a twentieth of all. Followers have their turns before searches: they are late otherwise,
- * and there is only so much for them to read.
+ * it and writes it to its client. While reports are recorded, readings get a share of the time (a token bucket): half of the time
+ * in which the event loop is idle, but never less than a twentieth of all time. Followers get their turns before searches, since
+ * they would otherwise be late, and the amount that they read is limited.
  */
 
 import type { Limits } from '../config/limits.ts';
 import { Waiters } from '../waiting/waiters.ts';
 
-/** What the turns know of the reports. */
+/** What the turns know about the reports. */
 export interface RecordedReports {
-  /** When reports were recorded last: see `OwnProgress`. */
+  /** When reports were last recorded: see `OwnProgress`. */
   readonly recordedMs: number;
-  /** Whether reports wait for the disk. A slow disk looks as if there were no reports. */
+  /** Whether reports wait for the disk. Without this, a slow disk would look as if there were no reports. */
   readonly isWaiting?: () => boolean;
 }
 
-/** The turns of all readings of a service, in the order in which they ask. */
+/** The turns of all readings of a service, in the order of the requests for them. */
 export class Turns {
   readonly #limits: Limits;
   readonly #followers = new Waiters();
   readonly #searches = new Waiters();
   #isRunning = false;
   readonly #reports: RecordedReports;
-  /** Time that readings may still use, in milliseconds, as of `#countedAtMs`; below 0 they wait. */
+  /** Time that readings may still use, in milliseconds, at `#countedAtMs`. While it is negative they wait. */
   #creditMs = 0;
   #countedAtMs = performance.now();
-  /** When the turns that are under way began, how many they are, and how long one takes on average. */
+  /** When the current turns started, how many they are, and how long a turn takes on average. */
   #startedMs = 0;
   #begun = 1;
   #turnMs = 0.2;
-  /** The share of readings, when it was measured, how long the event loop had been idle by then, and what readings used since. */
+  /**
+   * The share of readings, when it was measured, how long the event loop had been idle until then, and how much time readings
+   * have used since then.
+   */
   #share: number;
   #measuredAtMs = performance.now();
   #idleMs = idleMs();
@@ -43,7 +46,7 @@ export class Turns {
   }
 
   /**
-   * Resolves when it is the caller's turn. What it then does before it waits for anything else is its turn.
+   * Resolves when it is the caller's turn. The turn lasts until the caller waits for anything else.
    * @param signal removes the caller from the queue
    * @param isFollower whether the caller follows a journal, and has all but its newest lines
    * @throws the reason of the signal
@@ -61,7 +64,7 @@ export class Turns {
     return this.#followers.size + this.#searches.size;
   }
 
-  /** Node runs both callbacks one after the other, and between them all that the turns do. */
+  /** Node runs both callbacks one after the other, and everything that the turns do happens between them. */
   readonly #schedule = (): void => {
     setImmediate(this.#begin);
     setImmediate(this.#end);
@@ -69,7 +72,8 @@ export class Turns {
 
   readonly #begin = (): void => {
     this.#startedMs = performance.now();
-    // As many turns as there is time for: under load there are few iterations of the event loop, and each is long.
+    // The number of turns for which there is time: under load there are few iterations of the event loop, and each is
+    // long.
     const fitting = Math.floor(Math.min(AT_ONCE_MS, this.#creditMs) / this.#turnMs);
     this.#begun = Math.max(1, Math.min(this.#waiting, fitting));
     for (let left = this.#begun; left > 0; left -= 1) if (!this.#followers.wakeFirst()) this.#searches.wakeFirst();
@@ -83,7 +87,7 @@ export class Turns {
     else this.#next();
   };
 
-  /** @param usedMs since it was counted last */
+  /** @param usedMs time used since the last count */
   #count(usedMs: number): void {
     const nowMs = performance.now();
     const { readIdleMs } = this.#limits;
@@ -95,7 +99,7 @@ export class Turns {
     this.#countedAtMs = nowMs;
   }
 
-  /** Without its readings the event loop would be idle while it is, and while they have their turns. */
+  /** Without the readings the event loop would be idle during its idle time and during their turns. */
   #measure(nowMs: number): void {
     const { readTimePercent, readIdlePercent } = this.#limits;
     const passedMs = nowMs - this.#measuredAtMs;
@@ -114,21 +118,21 @@ export class Turns {
     else setTimeout(this.#again, Math.min(MEASURED_MS, -this.#creditMs / this.#share)).unref();
   }
 
-  /** The share may be another one by now. */
+  /** The share might have changed. */
   readonly #again = (): void => {
     this.#count(0);
     this.#next();
   };
 }
 
-/** @returns how long the event loop has been idle since it began */
+/** @returns how long the event loop has been idle since its start */
 function idleMs(): number {
   return performance.eventLoopUtilization().idle;
 }
 
-/** Readings may save up so much time: a timer of 1 ms takes several on a busy machine. */
+/** The most time that readings can save up, since a timer of 1 ms takes several ms on a busy machine. */
 const SAVED_MS = 4;
-/** What they use before the event loop turns to reports. */
+/** The most time that they use before the event loop handles reports. */
 const AT_ONCE_MS = 0.5;
 const LEAST_TURN_MS = 0.01;
 /** How often the idle time is measured. */
