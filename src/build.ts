@@ -1,6 +1,7 @@
 /**
  * Builds the files of the package into `dist/`. `node --import tsx src/build.ts` builds all of them, `… src/build.ts server`
- * only `dist/server.js`, which runs the service. This file is not part of the program, and alone needs more than Node.
+ * only `dist/server.js`, which runs the service. This file is not part of the program. It is the only file that needs more
+ * than Node.
  */
 
 import { execFileSync } from 'node:child_process';
@@ -19,7 +20,7 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const dist = join(root, 'dist');
 
 const common: BuildOptions = {
-  // Without the `strict` of `tsconfig.json`, which would repeat the directive of the banner in each module.
+  // Compiles without the `strict` of `tsconfig.json`, which would repeat the directive of the banner in each module.
   tsconfigRaw: { compilerOptions: { target: 'es2023', verbatimModuleSyntax: true } },
   define: { ASSETLOG_PAGE: JSON.stringify(await packPage()), ASSETLOG_PRINTED: JSON.stringify(packPrinted()) },
   absWorkingDir: root,
@@ -28,16 +29,16 @@ const common: BuildOptions = {
   target: 'node20.19',
   minify: true,
   // Node 14 to 18 have to parse the file to run the check of their version. Static blocks are not lowered, since esbuild would
-  // make WeakMaps of the private members beside them, which cost a fifth of the time of a report.
+  // then turn private members into WeakMaps, which cost a fifth of the time of a report.
   supported: { 'logical-assignment': false },
-  // A stack trace or a diff points at a line that can be shown, not at one of 400,000 characters.
+  // So that a stack trace or a diff points at a line that can be shown, and not at one of 400,000 characters.
   lineLimit: 1_000,
   logLevel: 'warning',
 };
 
 /**
- * The directive that makes all of the file strict, which has to come first, and code that refuses a Node older than the package's
- * `engines`. That is in ES5, so that an older Node runs it before it reaches anything that it lacks.
+ * The directive that makes the whole file strict, which must come first, and code that refuses a Node older than the package's
+ * `engines`. That code is ES5, so that an older Node runs it before it reaches syntax that it does not support.
  * @param refuse the code that reports the problem, which is in the variable `problem`
  */
 function versionCheck(refuse: string): string {
@@ -52,8 +53,8 @@ function versionCheck(refuse: string): string {
 const REFUSE_TO_RUN = `process.stderr.write(problem+'\\n');process.exit(${exitCodes.configuration})`;
 
 /**
- * Makes a module of variables of each module of Node, so that the program calls `join` instead of a member of a module, and a
- * script that is CommonJS as well as ESM needs no `require`. What is not imported is dropped.
+ * Turns each module of Node into a module of variables, so that the program calls `join` instead of a member of a module, and
+ * a script that is CommonJS as well as ESM needs no `require`. Unused imports are dropped.
  */
 const builtins: Plugin = {
   name: 'builtins',
@@ -72,8 +73,8 @@ const builtins: Plugin = {
 };
 
 /**
- * Builds a script that is executable, and valid as CommonJS and as ESM, so that it runs with any `package.json` beside it. What
- * the source loads with `import()` runs when it is first needed.
+ * Builds a script that is executable, and valid as CommonJS and as ESM, so that it runs next to any `package.json`. Modules
+ * that the source loads with `import()` run when they are first needed.
  */
 async function buildServer(): Promise<void> {
   const path = join(dist, 'server.js');

@@ -1,6 +1,6 @@
 /**
- * Makes in `dist/release` what users get: the program, the package, a context for an image, the changes and checksums. A commit
- * gives the same bytes in each clone, with the same Node and npm. Not part of the program.
+ * Creates in `dist/release` what users get: the program, the package, a context for an image, the changes and checksums. With
+ * the same versions of Node and npm, a commit results in the same bytes in each clone. This is not part of the program.
  */
 
 import { execFileSync } from 'node:child_process';
@@ -40,7 +40,7 @@ function checkWorkTree(): void {
   if (changed !== '') throw new Error(`a release is made of a commit; commit or remove what is not in it:\n${changed}`);
 }
 
-/** @throws Error if the page has no such part */
+/** @throws Error if the page does not contain the part */
 function fromPage(path: string, what: string, pattern: RegExp): string {
   const [, text] = pattern.exec(readFileSync(join(root, path), 'utf8')) ?? [];
   if (text === undefined) throw new Error(`${path} has no ${what}`);
@@ -58,7 +58,10 @@ function fixModes(path: string): void {
   if (stats.isDirectory()) for (const name of readdirSync(path)) fixModes(join(path, name));
 }
 
-/** Makes the package of copies: npm keeps the modes of what it packs, and warns of scripts that it does not run. */
+/**
+ * Creates the package from copies: npm keeps the modes of the files that it packs, and warns of scripts that it does
+ * not run.
+ */
 function pack(): void {
   const copy = mkdtempSync(join(tmpdir(), 'assetlog-release-'));
   try {
@@ -88,7 +91,10 @@ function sectionOf(version: string): RegExp {
   return RegExp(`^(## ${version.replaceAll('.', '\\.')} .*?\n)(?:\n## |(?![^]))`, 'ms');
 }
 
-/** Leaves the text of links to files that the package does not have, such as the pages of the source and of the tests. */
+/**
+ * Removes links, but not their texts, to files that are not in the package, such as the pages of the source and of the
+ * tests.
+ */
 function dropLinks(copy: string, page: string): void {
   const path = join(copy, page);
   const text = readFileSync(path, 'utf8').replace(LINK, (link, shown, file) =>
@@ -97,7 +103,7 @@ function dropLinks(copy: string, page: string): void {
   writeFileSync(path, text);
 }
 
-/** @returns a line for each file of the release so far, as `sha256sum` prints it, sorted by name */
+/** @returns a line for each file of the release so far, in the form of `sha256sum`, sorted by name */
 function sums(): string {
   const lines = readdirSync(folder)
     .sort()

@@ -5,7 +5,8 @@ import { main } from './commands/main.ts';
 import { exitCodes } from './config/exit-codes.ts';
 import { limits } from './config/limits.ts';
 
-// If a promise never settles, the event loop runs empty and Node exits with 0. Only a finished command may exit with 0.
+// If a promise never settles, the event loop runs empty and Node exits with 0. Only a finished command must exit with
+// 0.
 process.exitCode = exitCodes.unexpected;
 process.once('beforeExit', () => {
   process.stderr.write('assetlog: ended before its work was done; this is a defect of assetlog, please report it\n');

@@ -51,7 +51,7 @@ export interface Service {
   readonly ended: Promise<ExitCode>;
   /** Graceful shutdown: turns not ready, stops accepting, finishes requests, syncs, and unlocks the folder. Never rejects. */
   stop(): Promise<void>;
-  /** Reads the deployments and the destinations again, and lets destinations that wait or are stopped try at once. Never rejects. */
+  /** Reads the deployments and the destinations again. Destinations that wait or are stopped try again at once. Never rejects. */
   reload(): Promise<void>;
   /** Faults and resets; undefined without `Config.test`. */
   readonly testMode: TestMode | undefined;
@@ -62,9 +62,9 @@ export interface Service {
 
 /**
  * Locks the folder, listens and recovers the journal. Resolves when reports are accepted. If the disk is too full for the folder
- * or the lock file, the service listens first, not ready, and locks the folder as soon as there is space.
- * @param config as `readConfig` returns it
- * @throws StartError, whose exit code is 2, 3, 4 or 5, after which the folder and the port are free again
+ * or the lock file, the service first listens without being ready, and locks the folder as soon as there is space.
+ * @param config the result of `readConfig`
+ * @throws StartError, whose exit code is 2, 3, 4 or 5; the folder and the port are then free again
  */
 export async function startService(config: Config, notices: Notices, parts: ServiceParts): Promise<Service> {
   const setup = setUp(config, notices, parts);
@@ -75,11 +75,11 @@ export async function startService(config: Config, notices: Notices, parts: Serv
     await shutdown.run('start failed');
     const { code, message } = error as NodeJS.ErrnoException;
     if (code === undefined) throw error;
-    throw new StartError(exitCodeOf(error as Error), `the start failed: ${message}`); // a call that no step explains
+    throw new StartError(exitCodeOf(error as Error), `the start failed: ${message}`); // no step explains this error
   }
 }
 
-/** Makes the parts that acquire no resource yet. */
+/** Creates the parts that acquire no resource yet. */
 function setUp(config: Config, notices: Notices, parts: ServiceParts): Setup {
   const { limits, openDisk = standardOpenDisk, background = false } = parts;
   const { lockFolder = standardLockFolder, listen = standardListen, openClient = standardOpenClient } = parts;
@@ -120,7 +120,7 @@ function setUp(config: Config, notices: Notices, parts: ServiceParts): Setup {
   };
 }
 
-/** @returns undefined, with a warning, if no keys are to be remembered */
+/** @returns undefined, with a warning, if no keys are remembered */
 function openKeyMemory(keysMax: number, notices: Notices): KeyMemory | undefined {
   if (keysMax > 0) return new KeyMemory(keysMax);
   notices.warn('Idempotency-Key is ignored: a report that is sent again is recorded again');
@@ -144,7 +144,8 @@ async function start(setup: Setup): Promise<Service> {
     opened ??= openJournals(folder, recording);
     return opened;
   };
-  // A proxy tries a refused connection again, and a passed socket queues it; a 503 might reach a client that gives up.
+  // A proxy retries a refused connection, and a passed socket queues it, whereas a 503 might reach a client that gives
+  // up.
   await resolvesWithin(open(), limits.openWaitMs);
   // During a longer recovery /livez answers 200 and /readyz 503.
   shutdown.add(() => {
@@ -158,7 +159,7 @@ async function start(setup: Setup): Promise<Service> {
   await open();
   folder.lock?.watch(locks, (error) => recording.abandon(error));
   peers.begin();
-  shutdown.add(() => recording.hurry()); // the first step of a stop: the requests that it waits for get their replies
+  shutdown.add(() => recording.hurry()); // the first step of a stop, so that the requests for which it waits get their replies
   return {
     url: `http://${hostOf(address)}:${port}${config.pathPrefix}`,
     deployment: recording.deployment,
@@ -246,7 +247,7 @@ function recoveryFailed({ folder }: Disk, error: Error): StartError {
   return new StartError(exitCode, `the journal in ${folder} cannot be opened: ${error.message}${hint}`);
 }
 
-/** The test mode. Its reset also empties what is derived from the journal. */
+/** Creates the test mode. Its reset also empties the state that is derived from the journal. */
 async function createTestMode(
   { limits, notices, refusals, aroundReset = (reset) => reset() }: Setup,
   recording: Recording,

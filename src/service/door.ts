@@ -1,4 +1,4 @@
-/** What commands ask a running service for, over the lock of a journal: see `journal/lock/protocol.ts`. */
+/** The requests of commands to a running service, over the lock of a journal: see `journal/lock/protocol.ts`. */
 
 import type { AllAssets } from '../assets/all-assets.ts';
 import { type Forget, forgetTest } from '../assets/forget.ts';
@@ -23,7 +23,7 @@ export type DoorRequest =
   | { readonly do: 'give up'; readonly name: string; readonly seqs: SeqRange }
   | { readonly do: 'forget assets'; readonly forget: Forget }
   | { readonly do: 'forget source'; readonly id: string }
-  /** Each of the queries is one of `POST /erase`. */
+  /** Each of the queries has the form of a query of `POST /erase`. */
   | { readonly do: 'erase'; readonly queries: readonly string[] }
   /** See `Hub.bind`. */
   | {
@@ -33,17 +33,17 @@ export type DoorRequest =
       readonly token?: string | undefined;
     };
 
-/** What the member `done` of an answer is. */
+/** The member `done` of an answer. */
 export interface DoorAnswers {
   readonly 'forward status': readonly DestinationStatus[];
   readonly retry: RetryResult;
-  /** How many letters they were. */
+  /** Number of letters. */
   readonly 'give up': number;
-  /** How many assets they were. */
+  /** Number of assets. */
   readonly 'forget assets': number;
-  /** Whether it was known. */
+  /** Whether the source was known. */
   readonly 'forget source': boolean;
-  /** How many sources they were. */
+  /** Number of sources. */
   readonly 'bind sources': number;
   readonly erase: Erased;
 }
@@ -56,7 +56,7 @@ export interface DoorParts {
   readonly eraser: Eraser;
 }
 
-/** @returns what answers the requests to the lock of each journal, by its deployment */
+/** @returns a function that answers the requests to the lock of a deployment's journal */
 export function doorOf({ setup, folder, ...parts }: DoorParts): (deployment: string | undefined) => Door['answer'] {
   const readErased = erasedReader(setup.limits);
   return (deployment) => {
@@ -129,7 +129,7 @@ async function carryOut(
   }
 }
 
-/** @returns undefined for what is no request of this version */
+/** @returns undefined for a text that is not a request of this version */
 function readRequest({ do: what, name, seqs, forget, id, bound, token, queries }: JsonObject): DoorRequest | undefined {
   const isRange = isObject(seqs) && Number.isSafeInteger(seqs['first']) && Number.isSafeInteger(seqs['last']);
   switch (what) {
@@ -155,7 +155,7 @@ function readRequest({ do: what, name, seqs, forget, id, bound, token, queries }
   }
 }
 
-/** @returns the member, if it is a text */
+/** @returns the member if it is a text */
 function textIn(name: string, value: unknown): Readonly<Record<string, string>> {
   return typeof value === 'string' ? { [name]: value } : {};
 }

@@ -38,8 +38,9 @@ export class DataFolder {
   }
 
   /**
-   * Makes and locks the folder. If the disk is too full, the folder is returned unlocked and `whenLocked` tries again.
-   * @throws StartError, or the error of a system call, after which the folder is unlocked again
+   * Creates and locks the folder. If the disk is too full, the folder is returned unlocked and `whenLocked` tries
+   * again.
+   * @throws StartError, or the error of a system call; the folder is unlocked again then
    */
   static async lock(setup: LockSetup): Promise<DataFolder> {
     const folder = new DataFolder(setup);
@@ -59,7 +60,8 @@ export class DataFolder {
   }
 
   /**
-   * Resolves when the folder is locked. Tries every `limits.probeMs`, since an attempt makes only a folder and a socket.
+   * Resolves when the folder is locked. Tries every `limits.probeMs`, since an attempt creates only a folder and a
+   * socket.
    * @throws the errors of `lock`, and Error after `release`
    */
   async whenLocked(): Promise<void> {

@@ -1,5 +1,5 @@
 /**
- * Who follows the journals of a service, in order; the keys of a journal hear each fact first.
+ * The followers of a service's journals, in order. The keys of a journal are always called first.
  *
  * | | keys | progress | assets | hub | destinations |
  * |---|---|---|---|---|---|
@@ -23,23 +23,25 @@ import type { Peers } from './peers.ts';
 import { isReadingOn } from './readable.ts';
 import type { Setup } from './setup.ts';
 
-/** What a recording gives its journals, each by its deployment; undefined in local mode. */
+/** What a recording passes to its journals, by deployment, which is undefined in local mode. */
 export interface RecordedJournals {
   /** The data folder, locked or waiting for space. */
   readonly folder: DataFolder;
-  /** Call before each opening of the journal. */
+  /** Called before each opening of the journal. */
   readonly followingOf: (
     deployment: string | undefined,
   ) => Pick<JournalOptions, 'followers' | 'heldBack' | 'onRefused'>;
-  /** Forgets what is known of a deployment that was removed. */
+  /** Forgets everything about a removed deployment. */
   readonly forget: (deployment: string) => void;
-  /** @returns what carries out the requests of commands beside the journal */
+  /** @returns a function that carries out the requests of commands for the journal */
   readonly answerOf: (deployment: string | undefined) => Door['answer'];
-  /** Call before each opening of the journal, whose folder is locked. @throws as `finishEraseAtStart` */
+  /**
+   * Called before each opening of the journal, while its folder is locked. @throws the errors of `finishEraseAtStart`
+   */
   readonly finishErase: (deployment: string | undefined) => Promise<void>;
 }
 
-/** The state of assets is kept if a client may read it, an asset is watched, or a hook can need it. */
+/** The state of assets is kept if a client may read it, if an asset is watched, or if a hook might need it. */
 export function recordedJournals(
   setup: Setup,
   at: ListenAt,
@@ -49,7 +51,7 @@ export function recordedJournals(
   eraser: Eraser,
 ): RecordedJournals {
   const { config, progress } = setup;
-  // The file of --forward can get a hook with `on` while the service runs.
+  // A hook with `on` can be added to the file of --forward while the service runs.
   const isNeeded = config.watchAsset.length > 0 || config.forward !== '';
   const isKept = isNeeded || isReadingOn(config, at.kind === 'address' ? at.host : LOOPBACK);
   const folderOf = (deployment: string | undefined) => journalFolder(folder.disk.folder, deployment);
@@ -73,5 +75,5 @@ export function recordedJournals(
   };
 }
 
-/** A socket that was passed might listen on this address. */
+/** A passed socket might listen on this address. */
 const LOOPBACK = '127.0.0.1';

@@ -126,7 +126,7 @@ export async function recordForDeployments(
     reload: () => file.reload(),
     startOver: () => Promise.reject(new Error('only a service without deployments can be reset')),
     whileClosed: (deployment, act) => hosted.journalOf(deployment!).whileClosed(act),
-    abandon: (error) => shutdown.endAfter('lock lost', error), // the lock of each journal is separate
+    abandon: (error) => shutdown.endAfter('lock lost', error), // each journal has a separate lock
     close: () => {
       endRetaining();
       file.stop();
@@ -135,7 +135,7 @@ export async function recordForDeployments(
   };
 }
 
-/** Without the mark, a folder without reports could be started without deployments, and any client could report. */
+/** Without the mark, a folder without reports could be used without deployments, and any client could report. */
 async function markAsHosted(disk: Disk): Promise<void> {
   if ((await disk.list()).includes(HOSTED)) return;
   await writeFile(disk, HOSTED, []).catch((error: NodeJS.ErrnoException) => {

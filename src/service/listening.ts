@@ -69,13 +69,13 @@ export async function listenAt(setup: Setup, at: ListenAt, createApp: (address: 
       collectGarbage,
     })
     .catch((error: ListenError) => {
-      // The zone of an interface that is not there yet, as in fe80::1%wlan0, is EINVAL.
+      // The error is EINVAL if the zone is an interface that does not exist yet, as in fe80::1%wlan0.
       const isEarly = at.kind === 'address' && at.host.includes('%') && error.code === 'EINVAL';
       if (isEarly) error.code = 'EADDRNOTAVAIL';
       throw new StartError(exitCodeOf(error), listenProblem(at, error));
     });
   shutdown.add(async (cause) => {
-    // After a disk failure every queued report has its reply. The listener gets lastRepliesMs to send them.
+    // After a disk failure every queued report gets its reply. The listener gets lastRepliesMs to send them.
     if (cause === 'journal failed') await resolvesWithin(listener.close(), limits.lastRepliesMs);
     else await listener.close();
   });
@@ -84,13 +84,13 @@ export async function listenAt(setup: Setup, at: ListenAt, createApp: (address: 
   return listener;
 }
 
-/** What a service listens on. */
+/** The address on which a service listens. */
 export type BoundTo = Pick<Listener, 'address' | 'alsoAddress' | 'port'>;
 
 /**
- * @param bound addresses and port that the service listens on
- * @param names of the service besides those of its address, in lower case
- * @returns whether requests to the URL come to the service itself, as far as its host shows that: no name is looked up
+ * @param bound the addresses and the port on which the service listens
+ * @param names the names of the service, in lower case, in addition to those of its address
+ * @returns whether requests to the URL reach the service itself, as far as its host shows that: no name is looked up
  */
 export function leadsTo({ protocol, port, hostname: host }: URL, bound: BoundTo, names: readonly string[]): boolean {
   if (Number(port || (protocol === 'https:' ? 443 : 80)) !== bound.port) return false;
@@ -104,10 +104,10 @@ export function leadsTo({ protocol, port, hostname: host }: URL, bound: BoundTo,
   return isLoopback(given) || given === hostname().toLowerCase() || addresses.includes(given);
 }
 
-/** To listen on it is to listen on all addresses, and a request to it goes to this machine. */
+/** Listening on one of these means listening on all addresses, and a request to one of them reaches this machine. */
 const ANY_ADDRESS: ReadonlySet<string> = new Set(['0.0.0.0', '::']);
 
-/** In local mode no token is required, so each client that reaches the address may report. */
+/** In local mode no token is required, so every client that reaches the address can report. */
 function warnOfClients(config: Config, address: string, notices: Notices): void {
   if (config.deployments !== '' || isLoopback(address)) return;
   const rights = isReadingOn(config, address) ? 'report and read' : 'report';

@@ -32,7 +32,7 @@ export class LocalJournal {
     this.current = options.create({});
   }
 
-  /** Opens the first journal, after `prepare`. @throws the error of either */
+  /** Opens the first journal, after `prepare`. @throws the errors of both */
   open(prepare: Promise<void>): Promise<void> {
     this.#opened = prepare.then(() => this.current.open());
     return this.#opened;
@@ -43,17 +43,17 @@ export class LocalJournal {
     return this.whileClosed(() => emptyJournal(this.#options.disk));
   }
 
-  /** See `Recording.whileClosed`. @throws Error, or what `act` throws */
+  /** See `Recording.whileClosed`. @throws Error, or the errors of `act` */
   whileClosed<Result>(act: () => Promise<Result>): Promise<Result> {
     const acting = this.#begun.then(() => this.#whileClosed(act));
     this.#begun = acting.then(
       () => {},
-      () => {}, // its error goes to the caller
+      () => {}, // the error goes to the caller
     );
     return acting;
   }
 
-  /** Writes what is queued and closes the journal, after the last `whileClosed`. Never rejects. */
+  /** Writes the queued events and closes the journal, after the last `whileClosed`. Never rejects. */
   async close(): Promise<void> {
     this.#closing = true;
     await this.#begun;
@@ -61,7 +61,7 @@ export class LocalJournal {
     await this.#opened?.catch(() => {}); // a recovery might still write; its error goes to the caller of `open`
   }
 
-  /** Reports of the meantime wait in the queue of the new journal. */
+  /** Reports that arrive in the meantime wait in the queue of the new journal. */
   async #whileClosed<Result>(act: () => Promise<Result>): Promise<Result> {
     const { create, openWaitMs, onFailed } = this.#options;
     await this.#opened?.catch(() => {});

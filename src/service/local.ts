@@ -67,10 +67,11 @@ export function recordLocally(
 }
 
 /**
- * Checks that the data folder is not one of hosted mode, whose reports would then need no token any more. A journal in the
- * folder itself shows local mode. The folders of a repair (`damaged-…`) are not read.
+ * Checks that the data folder is not used in hosted mode, since its reports would then no longer require a token. A
+ * journal in the folder itself shows local mode. The folders of a repair (`damaged-…`) are not read.
  * @param openDisk see `ServiceParts.openDisk`
- * @throws StartError if the folder holds no journal, and is marked or has a subfolder of a deployment with a journal
+ * @throws StartError if the folder has no journal of its own, and is marked or has a subfolder with the journal of a
+ * deployment
  */
 async function checkNotHosted(disk: Disk, openDisk: (folder: string) => Disk): Promise<void> {
   const names = await entriesOf(disk);
@@ -89,12 +90,13 @@ async function checkNotHosted(disk: Disk, openDisk: (folder: string) => Disk): P
   if (names.includes(HOSTED)) throw refuse('was made with --deployments', 'choose another with --data');
 }
 
-/** Name of the file that marks a folder whose journal a service for tests may empty. */
+/** Name of the file that marks a folder whose journal may be emptied by a service for tests. */
 const FOR_TESTS = '.made-for-tests';
 
 /**
- * Checks that no journal of value is in the folder of a service for tests, which a reset empties. Marks an empty folder.
- * @throws StartError if the folder has a journal that was not made with `--test`
+ * Checks that the folder of a service for tests, which a reset empties, contains no journal of value. Marks an empty
+ * folder.
+ * @throws StartError if the folder has a journal that was not created with `--test`
  */
 async function checkForTests(disk: Disk): Promise<void> {
   const names = await disk.list();

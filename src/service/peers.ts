@@ -1,4 +1,7 @@
-/** The services that a service forwards to, and those whose events it takes: what forwarding needs of the steps of a start. */
+/**
+ * The services to which a service forwards, and those whose events it accepts: the parts of forwarding that the steps of a
+ * start use.
+ */
 
 import type { AllAssets } from '../assets/all-assets.ts';
 import { exitCodeOf, exitCodes } from '../config/exit-codes.ts';
@@ -18,7 +21,10 @@ import { resolvesWithin } from './shutdown.ts';
 import { StartError } from './start-error.ts';
 import { warnOfWriters } from './writers.ts';
 
-/** In this order: `create`, `open` before the journals, `onListening`, and `begin` after they are open. */
+/**
+ * Its methods are called in this order: `create`, `open` before the journals, `onListening`, and `begin` after the
+ * journals are open.
+ */
 export class Peers {
   readonly hub: Hub;
   readonly #setup: Setup;
@@ -32,7 +38,7 @@ export class Peers {
     this.hub = new Hub({ data: disk.folder, removes, openDisk, progress, limits, notices });
   }
 
-  /** Without a destination in the configuration the code of forwarding is not loaded. A hub may also forward. */
+  /** If no destination is configured, the code of forwarding is not loaded. A hub can forward too. */
   static async create(setup: Setup, folder: DataFolder, assets: AllAssets): Promise<Peers> {
     const peers = new Peers(setup, folder);
     if (forwards(setup.config)) await peers.#load(folder, assets);
@@ -60,18 +66,21 @@ export class Peers {
     });
   }
 
-  /** With --ack. */
+  /** Set with --ack. */
   get acks(): Acks | undefined {
     return this.#forwarding?.acks;
   }
 
-  /** @returns the followers of a journal: what this one receives, and what it sends. Call before each opening of the journal */
+  /**
+   * @returns the followers of a journal: those for received events, and those for sent ones. Called before each opening of the
+   * journal
+   */
   followersOf(deployment: string | undefined): readonly Follower[] {
     const own = this.hub.followerOf(deployment);
     return this.#forwarding === undefined ? [own] : [own, this.#forwarding.followerOf(deployment)];
   }
 
-  /** For `JournalOptions.heldBack`. */
+  /** Used for `JournalOptions.heldBack`. */
   heldBack(deployment: string | undefined): HeldBack | undefined {
     return this.#forwarding?.heldBack(deployment);
   }
@@ -107,7 +116,7 @@ export class Peers {
     } catch (error) {
       throw new StartError(exitCodes.configuration, (error as Error).message);
     }
-    // Meanwhile the listener finishes the requests that were read; with --ack their replies wait for a pipe.
+    // At the same time the listener finishes the requests that were read. With --ack their replies wait for a pipe.
     shutdown.add((cause) => {
       if (acks === undefined) void this.#forwarding?.close();
       else acks.end(cause === 'journal failed' ? 0 : limits.forwardStopMs);
@@ -123,7 +132,7 @@ export class Peers {
     return this.#forwarding?.figures() ?? [];
   }
 
-  /** @returns the pipes of a journal, by the names of their destinations */
+  /** @returns the pipes of a journal by the names of their destinations */
   pipesOf(deployment: string | undefined): ReadonlyMap<string, Pipe> {
     return this.#forwarding?.pipesOf(deployment) ?? new Map();
   }
@@ -138,12 +147,15 @@ export class Peers {
     await this.#forwarding?.update();
   }
 
-  /** Ends the pipes of a journal, and begins new ones after `act`: they have nothing of it in memory then. @throws what `act` throws */
+  /**
+   * Ends the pipes of a journal, and starts new ones after `act`, so that they have nothing of it in memory. @throws the errors of
+   * `act`
+   */
   pausing<Result>(deployment: string | undefined, act: () => Promise<Result>): Promise<Result> {
     return this.#forwarding?.pausing(deployment, act) ?? act();
   }
 
-  /** Reads the destinations again, and lets those that wait or are stopped try at once. Never rejects. */
+  /** Reads the destinations again. Those that wait or are stopped try again at once. Never rejects. */
   async reload(): Promise<void> {
     await this.#forwarding?.reload();
   }

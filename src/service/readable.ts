@@ -8,8 +8,9 @@ import { createAccess, isLoopback } from '../http/origin.ts';
 export type ReadingOptions = Pick<Config, 'deployments' | 'read' | 'noRead' | 'test' | 'allowedHost'>;
 
 /**
- * @param address of the listener
+ * @param address the address of the listener
  * @returns whether reading is on: with `--read` or `--test`, in hosted mode, in which the tokens decide, and on loopback, unless `--no-read`
+ * is given
  */
 export function isReadingOn({ deployments, read, noRead, test }: ReadingOptions, address: string): boolean {
   return !noRead && (read || test || deployments !== '' || isLoopback(address));
@@ -17,7 +18,7 @@ export function isReadingOn({ deployments, read, noRead, test }: ReadingOptions,
 
 /**
  * Adds the rules of the service to the rules of its journals.
- * @param address of the listener
+ * @param address the address of the listener
  * @param findReadable see `Recording.findReadable`; its refusals come first, so that a client without a token learns nothing
  * @returns a check that throws Refusal 403 if reading is off. In local mode it also refuses a Host that is not a known name of this
  *   service, on every address: a page on a name that resolves to this address (DNS rebinding) could read all events, and its GET
@@ -34,7 +35,7 @@ export function createFindReadable(
   return (head, incoming) => {
     const readable = findReadable(head, incoming);
     if (!isOn) throw new Refusal(403, READING_IS_OFF);
-    checkHost(head, true); // pages of other sites were refused before
+    checkHost(head, true); // pages of other sites were already refused
     return readable;
   };
 }

@@ -1,4 +1,4 @@
-/** What reads the journals of a service over HTTP, and the state of their assets. */
+/** The parts that read the journals of a service over HTTP, and the state of their assets. */
 
 import { AllAssets } from '../assets/all-assets.ts';
 import { AssetReadings } from '../reading/assets.ts';

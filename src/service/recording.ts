@@ -11,9 +11,9 @@ export interface Recording extends Pick<AppParts, 'findRecorder' | 'findReadable
   readonly deployment: string | undefined;
   /** See `Refusals.deploymentIn`; undefined in local mode. */
   readonly deploymentIn: Refusals['deploymentIn'];
-  /** @returns the number of tokens by their state, now; none in local mode */
+  /** @returns the current number of tokens by state; empty in local mode */
   tokens(): Readonly<Record<string, number>>;
-  /** Whether a text is a token of a deployment: never in local mode. */
+  /** Whether a text is a token of a deployment. Always false in local mode. */
   readonly isToken: IsToken;
   /**
    * Called once, when the folder is locked. Resolves when reports are accepted.
@@ -22,7 +22,7 @@ export interface Recording extends Pick<AppParts, 'findRecorder' | 'findReadable
   open(): Promise<void>;
   /** Why no report of any deployment can be recorded; undefined if reports can be. */
   readonly trouble: string | undefined;
-  /** @returns the deployments that cannot record now, each with the reason. Empty in local mode. */
+  /** @returns the deployments that currently cannot record, with the reasons. Empty in local mode. */
   troubles(): ReadonlyMap<string, string>;
   /** Resolves within `limits.watchWaitMs` to the figures of each deployment; to none in local mode. Never rejects. */
   figures(): Promise<readonly DeploymentFigures[]>;
@@ -31,26 +31,27 @@ export interface Recording extends Pick<AppParts, 'findRecorder' | 'findReadable
   /** @returns the current deployments; in local mode `[undefined]` */
   deployments(): readonly (string | undefined)[];
   /**
-   * Opens the journal of a deployment, like its first report: after a restart, its durable end is not known before. Does nothing for
-   * undefined.
+   * Opens the journal of a deployment like its first report does, since after a restart its durable end is unknown before. Does
+   * nothing for undefined.
    */
   wake(deployment: string | undefined): void;
   /** Ends the pause of `--commit-delay` in each journal. */
   hurry(): void;
-  /** Reads the deployments file again; does nothing in local mode. */
+  /** Reads the deployments file again. Does nothing in local mode. */
   reload(): Promise<void>;
   /**
-   * Empties a local journal. Its next event has seq 1. Reports of the meantime are in the new journal. Not called again before it
-   * has ended.
+   * Empties a local journal. Its next event has seq 1. Reports that arrive in the meantime are in the new journal. It must not be
+   * called again before it has ended.
    * @throws Error if it could not be emptied, or the service is stopping
    */
   startOver(): Promise<void>;
   /**
-   * Closes the open journal of a deployment, runs `act` on its folder, and opens it again. Reports of the meantime wait for that.
-   * @throws Error if it is not open, or what `act` throws
+   * Closes the open journal of a deployment, runs `act` on its folder, and opens it again. Reports that arrive in the meantime
+   * wait for that.
+   * @throws Error if it is not open, or the errors of `act`
    */
   whileClosed<Result>(deployment: string | undefined, act: () => Promise<Result>): Promise<Result>;
-  /** Stops recording because the lock of the data folder is lost. May be called again. */
+  /** Stops recording because the lock of the data folder is lost. Can be called more than once. */
   abandon(error: Error): void;
   /** Resolves after the last write to the folder. Never rejects. */
   close(): Promise<void>;

@@ -38,7 +38,7 @@ export interface RequestParts {
   readonly testMode: TestMode | undefined;
 }
 
-/** @param address of the listener */
+/** @param address the address of the listener */
 export function createAppFor(address: string, setup: Setup, parts: RequestParts): App {
   const { folder, recording, space, journals, allAssets, assets, peers, eraser, testMode } = parts;
   const { hub, acks } = peers;
@@ -121,7 +121,7 @@ function strictnessOf({ strict, test }: Pick<Config, 'strict' | 'test'>): string
   return `${strict ? '--strict refuses it' : 'test mode is strict'}; --strict=false ignores it`;
 }
 
-/** @returns the files that a service reads again and could not read, each with what that means. The log has the reasons. */
+/** @returns the files that a service reads again and could not read, each with the consequence. The log has the reasons. */
 function filesIn(refused: ReadonlySet<string>): ReadonlyMap<string, string> {
   const files = new Map([...refused].map((path) => [path, REFUSED]));
   if (fileQueue.late !== undefined) files.set(fileQueue.late, LATE);

@@ -25,15 +25,18 @@ export interface ServiceParts {
   readonly listen?: Listen;
   /** @returns a client for the requests of forwarding */
   readonly openClient?: OpenClient;
-  /** The name of the service at a hub without `Config.name`; none by default. */
+  /** The name by which a hub lists the service if `Config.name` is not set; none by default. */
   readonly hostName?: string | undefined;
   /** Descriptor of a listening socket (socket activation). The configuration's host and port are then ignored. */
   readonly fd?: number | undefined;
-  /** Whether the process may exit while the service runs, as with `unref`. */
+  /** Whether the process can exit while the service runs, like with `unref`. */
   readonly background?: boolean;
-  /** Runs a full garbage collection. Called after each `limits.collectBytes` of bodies; without it V8 alone decides when. */
+  /**
+   * Runs a full garbage collection. Called after each `limits.collectBytes` of bodies. If absent, V8 alone decides when to
+   * collect.
+   */
   readonly collectGarbage?: (() => void) | undefined;
-  /** Called with the bytes of events that were forwarded. */
+  /** Called with the bytes of forwarded events. */
   readonly onForwarded?: ((bytes: number) => void) | undefined;
   /** The terminal that shows the log: it gets colours, and a line for each recorded event. */
   readonly terminal?: Terminal | undefined;
@@ -56,14 +59,17 @@ export interface Setup
   readonly keyMemory: KeyMemory | undefined;
   /** See `segmentBytesOf`. */
   readonly segmentBytes: number;
-  /** See `JournalOptions.commitDelayMs`: 0 once the service stops, so that no reply is late. */
+  /** See `JournalOptions.commitDelayMs`: 0 as soon as the service stops, so that no reply is late. */
   readonly commitDelayMs: () => number;
   readonly locks: LockRota;
   /** The durable end of each journal, for its readers. */
   readonly progress: OwnProgress;
-  /** The paths of deployments and destinations whose last version was refused; the one before it stays in effect. */
+  /**
+   * The paths of deployments and destinations files whose last version was refused. The previous version stays in
+   * effect.
+   */
   readonly refusedFiles: Set<string>;
-  /** Parts that an earlier step uses once a later one has made them. */
+  /** Parts that earlier steps use once a later step has created them. */
   readonly later: { recording?: Recording; boundTo?: Listener };
   /** Each step of the start that acquires a resource adds the function that releases it. */
   readonly shutdown: Shutdown;

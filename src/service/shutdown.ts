@@ -18,7 +18,7 @@ const failures = {
     exitCode: exitCodes.diskFailed,
     message: 'the disk failed and the service ends; its next start finds out what is on the disk',
   },
-  /** Each deployment's folder has its own lock, so the requests that were read can still be finished. */
+  /** Each deployment's folder has a separate lock, so the requests that were already read can be finished. */
   'lock lost': {
     cause: 'lock lost',
     exitCode: exitCodes.diskFailed,
@@ -31,7 +31,7 @@ const failures = {
   },
 } as const;
 
-/** The steps of a start that were made, each with the function that undoes it. */
+/** The completed steps of a start, each with the function that undoes it. */
 export class Shutdown {
   /** Resolves to `exitCode` after the last step is undone. */
   readonly ended: Promise<ExitCode>;
@@ -54,21 +54,21 @@ export class Shutdown {
     return this.#running !== undefined;
   }
 
-  /** @param undo runs before the functions that were added earlier: the last step is undone first */
+  /** @param undo runs before the functions that were added earlier, so that the last step is undone first */
   add(undo: Undo): void {
     this.#undos.push(undo);
   }
 
   /**
    * Undoes the steps, once. A later call waits for the same shutdown, and its cause is ignored.
-   * @param cause handed to each step
+   * @param cause passed to each step
    */
   run(cause: Cause): Promise<void> {
     this.#running ??= this.#undo(cause).finally(() => this.#end(this.exitCode));
     return this.#running;
   }
 
-  /** Ends the service because of an error, which a Defect explains better than the caller. */
+  /** Ends the service because of an error. A Defect explains the end better than the caller, so it takes precedence. */
   endAfter(failure: 'disk failed' | 'lock lost', error: Error): void {
     const { cause, exitCode, message } = failures[error instanceof Defect ? 'defect' : failure];
     if (cause === 'lock lost' && this.hasBegun) return;

@@ -1,12 +1,12 @@
-/** The warning about a file that the service trusts and others may write. */
+/** The warning about a file that the service trusts and that others can write to. */
 
 import { fileQueue } from '../config/file-queue.ts';
 import { otherWriters } from '../config/files.ts';
 import type { Setup } from './setup.ts';
 
 /**
- * Warns if users other than the service's may write to a file that the service trusts.
- * @param what the file, and what it decides: `the deployments file, and so decide which clients may report`
+ * Warns if users other than the user of the service can write to a file that the service trusts.
+ * @param what the file and what it determines: `the deployments file, and so decide which clients may report`
  * @throws LateFileError, or the error of a system call
  */
 export async function warnOfWriters(
