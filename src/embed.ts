@@ -49,7 +49,10 @@ export interface StartOptions<Deployment extends string = string> {
 export interface DeploymentOptions<Deployment extends string = string> {
   /** Up to 63 letters, digits, `_` and `-`. */
   readonly name: Deployment;
-  /** What its token may do: send reports, read and erase what was recorded, forward events of others. The default is all rights. */
+  /**
+   * The rights of its token: to send reports, to read and erase recorded events, to forward events of others. The default is all
+   * rights.
+   */
   readonly may?: readonly ('report' | 'read' | 'forward' | 'erase')[] | undefined;
 }
 
@@ -76,13 +79,14 @@ export interface RunningService<Deployment extends string = string> {
   /** Resolves when the service has ended, because it was stopped or because its disk failed. */
   readonly ended: Promise<'stopped' | 'disk failed'>;
   /**
-   * Reads the recorded events that match, in the order of their `seq`. Each report that got a 200 has an event, and no other
-   * report has one. Rejects if the journal is damaged.
+   * Reads the recorded events that match, in the order of their `seq`. Each report that got a 200 has an event, and other
+   * reports have none. Rejects if the journal is damaged.
    */
   events<Type extends EventType | EventName>(filter?: EventFilter<Type>): Promise<EventOf<Type>[]>;
   /**
    * Waits for the first event that matches, or for the first `count`, already recorded or recorded within `timeoutMs` (default
-   * 5,000). Rejects with an Error that has the filter, the nearest other events and the refusals, or if the journal is damaged.
+   * 5,000). Rejects with an Error that contains the filter, the nearest other events and the refusals, or if the journal is
+   * damaged.
    */
   waitFor<Type extends EventType | EventName>(
     filter: EventFilter<Type>,
@@ -90,18 +94,18 @@ export interface RunningService<Deployment extends string = string> {
   ): Promise<EventOf<Type>[]>;
   waitFor<Type extends EventType | EventName>(filter: EventFilter<Type>, options?: WaitOptions): Promise<EventOf<Type>>;
   /**
-   * Resolves when no event that matches was recorded within `timeoutMs` (default 1,000), or before. Rejects at the first such event
-   * with an Error that has it, and if a reset or the end of the service ends the wait.
+   * Resolves when no event that matches was recorded within `timeoutMs` (default 1,000), or before the call. Rejects at the first
+   * such event with an Error that contains it, or if a reset or the end of the service ends the wait.
    */
   expectNone(filter?: EventFilter, options?: WaitOptions): Promise<void>;
   /**
-   * @returns the last 1,000 refused requests in the order of their arrival, with status, error, method and target, also bytes that
-   *   are no request. Requests for `/readyz` and `/server_info` are not among them.
+   * @returns the last 1,000 refused requests in the order of their arrival, with status, error, method and target. Bytes that
+   *   are not a request are included; requests for `/readyz` and `/server_info` are not.
    */
   refused(): RefusedRequest[];
   /** Finishes the requests that were read, ends, and removes the folder if it is temporary. Can be called again. */
   stop(): Promise<void>;
-  /** The same as `stop`, for `await using` (Node 24, or a compiler). */
+  /** Does the same as `stop`, for `await using` (Node 24, or a compiler). */
   [Symbol.asyncDispose](): Promise<void>;
 }
 
@@ -110,11 +114,11 @@ export interface TestService extends RunningService<never> {
   /**
    * Adds a fault after the existing faults. A report meets the first fault that matches: after
    * `service.fail({ times: 2, then: { status: 503, retry_after: 1 } })` the next two reports get a 503.
-   * @returns the counts of the fault: `met` is 2 then
+   * @returns the counts of the fault; `met` is then 2
    * @throws Error for an invalid fault: `fault.then.stauts is unknown; did you mean status?`
    */
   fail(fault: Fault): FaultResult;
-  /** The same for several faults. An empty array removes all faults. */
+  /** Does the same for several faults. An empty array removes all faults. */
   fail(faults: readonly Fault[]): FaultResult[];
   /** @returns how many reports met each fault, in the order of the faults */
   met(): number[];
@@ -127,11 +131,11 @@ export interface TestService extends RunningService<never> {
 
 /** A request that got an error. */
 export interface RefusedRequest {
-  /** When: ISO 8601, UTC, such as `2026-11-20T15:04:05.678Z`. */
+  /** When it was refused: ISO 8601, UTC, such as `2026-11-20T15:04:05.678Z`. */
   readonly time: string;
   /** The id in the reply: a UUID. */
   readonly request_id: string;
-  /** Absent, like `path` and `query`, if the bytes were no request. */
+  /** Absent, like `path` and `query`, if the bytes were not a request. */
   readonly method?: string;
   /** Still escaped: `/report_asset_check/a%20b`. */
   readonly path?: string;
@@ -143,11 +147,11 @@ export interface RefusedRequest {
 }
 
 export interface WaitOptions {
-  /** How long to wait, in milliseconds: from 0, for what is already recorded, to 2,147,483,647. */
+  /** How long to wait, in milliseconds: from 0, which returns what is already recorded, to 2,147,483,647. */
   readonly timeoutMs?: number | undefined;
 }
 
-/** Options of `waitFor` for several events: the first that match, in the order of their `seq`. */
+/** Options of `waitFor` for several events: the first events that match, in the order of their `seq`. */
 export interface CountOptions extends WaitOptions {
   /** How many events to wait for: a whole number from 1. */
   readonly count: number;
@@ -155,13 +159,13 @@ export interface CountOptions extends WaitOptions {
 
 /** What happens to some reports: `{ match: { type: 'check' }, times: 2, then: { status: 503 } }`. */
 export interface Fault {
-  /** Which reports; all without it. */
+  /** Which reports it can meet. If absent, all. */
   readonly match?: FaultMatch | undefined;
-  /** How many reports it meets at most: a whole number from 1. */
+  /** The most reports that it meets: a whole number from 1. */
   readonly times?: number | undefined;
-  /** Chance that it meets a report: from 0 to 1, which is the default. */
+  /** The chance that it meets a report, from 0 to 1. The default is 1. */
   readonly probability?: number | undefined;
-  /** How many matching reports pass before the first that it can meet. */
+  /** Number of matching reports that pass before the first one that it can meet. */
   readonly after?: number | undefined;
   readonly then: FaultEffect;
 }
@@ -171,7 +175,7 @@ export interface FaultMatch {
   readonly type?: EventName | EventType | undefined;
   /** `'warehouse/orders'`, or an array of the parts, for a part with a slash in it. */
   readonly asset_key?: string | readonly string[] | undefined;
-  /** Null for a report without a partition. */
+  /** Null matches a report without a partition. */
   readonly partition?: string | null | undefined;
   readonly check_name?: string | undefined;
   readonly method?: 'POST' | undefined;
@@ -189,16 +193,16 @@ export interface FaultEffect {
   readonly headers?: { readonly [name: string]: string } | undefined;
   /** With `status`: the body is an HTML page, as from a proxy. */
   readonly html?: boolean | undefined;
-  /** Holds the reply back: milliseconds, or the least and the most. */
+  /** Delays the reply: by a number of milliseconds, or by a random time between a minimum and a maximum. */
   readonly delay_ms?: number | readonly [least: number, most: number] | undefined;
-  /** The same for the second half of the body. */
+  /** Does the same for the second half of the body. */
   readonly body_delay_ms?: number | readonly [least: number, most: number] | undefined;
   /**
    * Closes the connection: before the report is recorded, instead of the reply, or in the middle of the reply. With `'reply'` and
    * `'half'` the report is recorded.
    */
   readonly drop?: 'request' | 'reply' | 'half' | undefined;
-  /** Whether the report is recorded, to override the above: shows whether a client loses or doubles reports. */
+  /** Whether the report is recorded; overrides the rules above. Shows whether a client loses or doubles reports. */
   readonly recorded?: boolean | undefined;
 }
 
@@ -206,7 +210,7 @@ export interface FaultEffect {
 export interface FaultResult {
   /** How many reports it met. */
   readonly met: number;
-  /** How many reports matched. Some can be spared: by `after`, `times`, chance or an earlier fault. */
+  /** How many reports matched. Some can have been spared by `after`, `times`, chance or an earlier fault. */
   readonly matched: number;
   /** The nearest report that did not match: its path, and its values that differ, such as `{ asset_key: ['order'] }`. */
   readonly nearest: { readonly path: string; readonly differs: { readonly [name: string]: unknown } } | undefined;
@@ -229,7 +233,7 @@ type TypeOf<Type> = Type extends 'materialization'
  * matches any value.
  */
 export interface EventFilter<Type extends EventType | EventName = EventType | EventName> {
-  /** By its long name or its short one: `'AssetCheckEvaluation'` or `'check'`. */
+  /** The long or the short name of the type: `'AssetCheckEvaluation'` or `'check'`. */
   readonly type?: Type | undefined;
   /** The whole key: a string with slashes between the parts, as in `'warehouse/orders'`, or an array of the parts. */
   readonly assetKey?: string | readonly string[] | undefined;
@@ -240,16 +244,17 @@ export interface EventFilter<Type extends EventType | EventName = EventType | Ev
   readonly checkName?: string | undefined;
   readonly passed?: boolean | undefined;
   readonly severity?: 'WARN' | 'ERROR' | undefined;
-  /** When it happened: the time as it was reported, in any zone, as in `'2026-11-20T16:04:05.25+01:00'`. */
+  /** When it happened: the time as reported, in any zone, as in `'2026-11-20T16:04:05.25+01:00'`. */
   readonly eventTime?: string | undefined;
   /** The key of the header `Idempotency-Key`, without its quotes: `order-17/1`. */
   readonly idempotencyKey?: string | undefined;
   /** Matches only events with a greater `seq`. */
   readonly afterSeq?: number | undefined;
   /**
-   * Members that the metadata has, among others: `{ rows: 10, source: { table: 'orders' } }`. Objects inside are compared in the
-   * same way; an array matches an array of the same length whose elements match in order. A number matches by value (`1` matches
-   * `1.0`); a bigint matches an integer with exactly its digits, which a number might round: `12345678901234567890n`.
+   * Members that the metadata must have, possibly among others: `{ rows: 10, source: { table: 'orders' } }`. Nested objects are
+   * compared in the same way; an array matches an array of the same length whose elements match in order. A number matches by
+   * value (`1` matches `1.0`); a bigint matches an integer with exactly its digits, which a number might round:
+   * `12345678901234567890n`.
    */
   readonly metadata?: MetadataFilter | undefined;
   /** The deployment whose events are read. Required with deployments, otherwise not allowed. */
@@ -309,15 +314,20 @@ export interface CommonMembers {
   readonly asset_key: readonly string[];
   /** Name of the partition, such as `2026-11-20`. */
   readonly partition?: string;
-  /** The result of `JSON.parse`, which rounds numbers that a double cannot hold. `line` has the digits that were sent. */
+  /**
+   * The result of `JSON.parse`, which rounds numbers that a double cannot represent. `line` has the digits that were
+   * sent.
+   */
   readonly metadata?: { readonly [name: string]: unknown };
   /** When it happened according to the client, in UTC with the digits that were sent: `2026-11-20T15:04:05.25Z`. */
   readonly event_time?: string;
   /** Identifies a report that can be sent again: `order-17/1`. */
   readonly idempotency_key?: string;
-  /** In a forwarded event: the line that was reported, by the id of its journal and its `seq` there, if that is not `from`. */
+  /**
+   * In a forwarded event: the line that was reported, by the id of its journal and its `seq` there; absent if that is `from`.
+   */
   readonly origin?: readonly [source: string, seq: number];
-  /** Of an erased event: when `assetlog erase` took out what it said. */
+  /** In an erased event: when `assetlog erase` erased its texts. */
   readonly erased?: string;
   /** In a forwarded event: the line in the journal that sent it. */
   readonly from?: readonly [source: string, seq: number];
@@ -327,13 +337,13 @@ export interface CommonMembers {
   readonly recorded?: string;
   /** Checksum of the line, chained to the line before it: eight hexadecimal digits. */
   readonly crc: string;
-  /** The text of the line as it is in the file, without its newline. */
+  /** The text of the line, unchanged and without its newline. */
   readonly line: string;
 }
 
 /**
- * Starts a real service in this process, on 127.0.0.1. It changes nothing of the process, such as its
- * signal handlers, and does not keep it alive.
+ * Starts a real service in this process, on 127.0.0.1. It does not change the process, for example its signal handlers,
+ * and does not keep it alive.
  * @param options `{}` for a free port and a temporary folder
  * @throws Error with the problem and what to do; port, lock and temporary folder are then released
  */
@@ -490,7 +500,7 @@ function eventOf({ text }: Line): RecordedEvent {
   return { ...JSON.parse(text), line: text };
 }
 
-/** @throws Error with the messages of the program for its flags, also for an unknown option */
+/** @throws Error with the messages of the program for its flags, including unknown options */
 function configOf(options: Readonly<Record<string, unknown>>): Config {
   const given = Object.entries(options).filter(([, value]) => value !== undefined);
   const forms: Readonly<Record<string, OptionForm>> = serveOptions;

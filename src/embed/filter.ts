@@ -23,9 +23,9 @@ const embedded = allSearches.filter((row) => row.embedded);
 const names: readonly string[] = [...embedded.map(({ member }) => member), 'metadata', 'deployment'];
 
 /**
- * Reads a filter such as `{ assetKey: 'warehouse/orders', passed: false }`. A member that is undefined is ignored.
- * @throws TypeError for an unknown member, which would match too much, and for a value that no event can have, with which a test
- *   that expects no event could not fail
+ * Reads a filter such as `{ assetKey: 'warehouse/orders', passed: false }`. Undefined members are ignored.
+ * @throws TypeError for an unknown member, which would match too much, and for a value that no event can have, since a test that
+ *   expects no event could not fail with it
  */
 export function readWanted(value: unknown, limits: Limits): Wanted {
   const { deployment: _, metadata, ...rest } = givenMembers(value, 'a filter', names);
@@ -42,7 +42,7 @@ export function showFilter(filter: object): string {
 /**
  * @param what the object is: `a filter`
  * @returns the members that are not undefined
- * @throws TypeError for a value that is no object, and for a member with another name
+ * @throws TypeError for a value that is not an object, and for a member with another name
  */
 export function givenMembers(
   value: unknown,
@@ -60,7 +60,7 @@ export function givenMembers(
 
 /**
  * @returns the names of the members that do not match, in the order of the filter, such as `['type', 'metadata.rows']`; empty if
- *   the line matches. A key that looks like the one of the filter, or has another spelling, is followed by its parts.
+ *   the line matches. A key that looks like the key of the filter, or is another spelling of it, is followed by its parts.
  */
 export function differencesOf(line: Line, { filter, metadata }: Wanted): string[] {
   const { asset_key } = line.event;
@@ -99,7 +99,7 @@ function isNeverEmpty(name: string): boolean {
   return parameters.some(({ member, kind }) => member === name && kind === 'non-empty string');
 }
 
-/** @returns the parts of a key such as `'warehouse/orders'`. @throws TypeError for a value that is no key */
+/** @returns the parts of a key such as `'warehouse/orders'`. @throws TypeError for a value that is not a key */
 function keyOf(value: unknown): readonly string[] {
   const parts: unknown = typeof value === 'string' ? value.split('/') : value;
   const isKey =
@@ -108,7 +108,7 @@ function keyOf(value: unknown): readonly string[] {
   throw wrong('assetKey', value, "a key, such as 'warehouse/orders' or ['warehouse', 'orders']");
 }
 
-/** @returns the type of an event by its short name or its long one. @throws TypeError for any other value */
+/** @returns the type of an event, from its short or its long name. @throws TypeError for any other value */
 function typeOf(value: unknown): string {
   const type = typeof value === 'string' ? readEventType(value) : undefined;
   if (type !== undefined) return type;

@@ -1,8 +1,8 @@
-/** Compares the metadata of an event with a filter. Reads the text that was sent, which has all digits. */
+/** Compares the metadata of an event with a filter. It uses the text that was sent, which has all digits. */
 
 /**
  * Checks the metadata of a filter.
- * @param depthMax how deep arrays and objects may nest; the outermost has depth 1
+ * @param depthMax the greatest depth of arrays and objects; the outermost has depth 1
  * @throws TypeError for a value that no metadata can match: `metadata.at is a Date; give JSON values, …`
  */
 export function checkMetadata(wanted: unknown, depthMax: number): void {
@@ -15,7 +15,7 @@ export function checkMetadata(wanted: unknown, depthMax: number): void {
  * Finds the members of a filter that metadata does not match. An object matches an object that has at least its members, an array
  * an array of the same length whose elements match in order. A number matches by value (`1` matches `1.0`), a bigint an integer with the same
  * digits. `undefined` matches anything.
- * @param text of the metadata as it was sent, `{"rows":1.0}`; undefined for an event without metadata
+ * @param text the metadata as it was sent, `{"rows":1.0}`; undefined for an event without metadata
  * @param wanted a value that passed `checkMetadata`: `{ rows: 1 }`
  * @returns the paths of these members, such as `metadata.source.table`; empty if everything matches
  */
@@ -29,7 +29,10 @@ const NUMBER = 'n';
 /** A JSON string or number. */
 const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/g;
 
-/** @returns the value of valid JSON text; `"a"` is read as `'sa'`, also as the name of a member, and `1.0` as `'n1.0'` */
+/**
+ * @returns the value of valid JSON text; `"a"` is read as `'sa'`, even if it is the name of a member, and `1.0` as
+ * `'n1.0'`
+ */
 function readMarked(text: string): unknown {
   const mark = (token: string) => (token[0] === '"' ? `"${STRING}${token.slice(1)}` : `"${NUMBER}${token}"`);
   return JSON.parse(text.replace(TOKEN, mark));
@@ -42,7 +45,7 @@ function differences(found: unknown, wanted: unknown, path: string): string[] {
     return wanted.flatMap((value, index) => differences(found[index], value, `${path}[${index}]`));
   }
   if (!isObject(wanted)) return isSame(found, wanted) ? [] : [path];
-  const members = isObject(found) ? found : {}; // without an object, each of its members is missing
+  const members = isObject(found) ? found : {}; // if this is not an object, each member is missing
   const wrong = Object.entries(wanted).flatMap(([name, value]) =>
     differences(members[`${STRING}${name}`], value, `${path}.${name}`),
   );
@@ -76,7 +79,7 @@ function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return Object.prototype.toString.call(value) === '[object Object]';
 }
 
-/** @returns such as `a Date` or `null` */
+/** @returns a text such as `a Date` or `null` */
 function nameOf(value: unknown): string {
   if (value === null || typeof value !== 'object') return typeof value === 'function' ? 'a function' : String(value);
   return `a ${Object.prototype.toString.call(value).slice(8, -1)}`;

@@ -15,7 +15,8 @@ export interface OwnDeployments {
 }
 
 /**
- * Makes a token for each deployment and a file with them, in a temporary folder of its own: see `removeOwnDeployments`.
+ * Creates a token for each deployment and a file with the tokens, in a separate temporary folder: see
+ * `removeOwnDeployments`.
  * @param given names, or objects with a name and the rights of its token: `['prod', { name: 'staging', may: ['report'] }]`
  * @throws TypeError that names the wrong entry: `deployments[0].name must be up to 63 letters, …`
  */

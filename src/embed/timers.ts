@@ -1,7 +1,7 @@
 /**
- * The timers and the monotonic clock of an embedded service, as they are when the package is loaded. `build.ts` puts them in place of
- * the global ones in all of `dist/embed.cjs`: a test that fakes or freezes those later stops neither the service nor a wait. `Date` is
- * not among them, so that a test sets the times of its events.
+ * The timers and the monotonic clock of an embedded service, in their state when the package is loaded. `build.ts` replaces the global
+ * ones by these in all of `dist/embed.cjs`, so that a test that fakes or freezes timers later stops neither the service nor a wait.
+ * `Date` is not included, so that a test can set the times of its events.
  */
 
 import { performance as nodePerformance } from 'node:perf_hooks';

@@ -4,7 +4,10 @@ import type { Disk } from '../journal/disk.ts';
 import { readJournal } from '../journal/look/reader.ts';
 import type { Line, Reading, Remark } from '../journal/look/reading.ts';
 
-/** @throws Error for a damaged journal, after its valid lines. Ignores a `note`: such events were never acknowledged. */
+/**
+ * @throws Error for a damaged journal, after its valid lines. A `note` is ignored, since such events were never
+ * acknowledged.
+ */
 export async function* readUndamaged(disk: Disk, reading: Reading): AsyncGenerator<readonly Line[]> {
   let damage: string | undefined;
   const check = () => {

@@ -7,7 +7,7 @@ import type { Refusals } from '../telemetry/refusals.ts';
 import { Mutex } from '../waiting/mutex.ts';
 import { differencesOf, givenMembers, type Wanted } from './filter.ts';
 
-/** Number of events that the error of a wait lists, and of characters of each. */
+/** Number of events that the error of a wait lists, and of characters of each event. */
 export type WaitLimits = Pick<typeof waitLimits, 'shownMax' | 'shownCharactersMax'>;
 
 /** A call of `waitFor` or `expectNone`. */
@@ -20,7 +20,7 @@ export interface Wait {
   /** The refused requests, for the error message. */
   readonly refusals: Pick<Refusals, 'seen'>;
   readonly timeoutMs: number;
-  /** How many events to wait for; undefined for one event, which the error names `no event`. */
+  /** How many events to wait for; undefined for one event, which the error calls `no event`. */
   readonly count: number | undefined;
 }
 
@@ -46,7 +46,10 @@ export function readWait(
 interface Found {
   readonly found: readonly Line[];
   readonly nearMisses: NearMisses;
-  /** Undefined if enough lines match. Early is an end before `timeoutMs`. A reset forgets the refused requests after it. */
+  /**
+   * Undefined if enough lines match. The end is early if it comes before `timeoutMs`. A reset forgets the refused requests
+   * afterwards.
+   */
   readonly end?: { readonly text: string; readonly isEarly: boolean; readonly refused: string };
 }
 
@@ -57,26 +60,29 @@ export class Waits {
   readonly #endings = new Set<AbortController>();
   #ended: string | undefined;
   readonly #resets = new Mutex();
-  /** Resolves after the last reset; undefined without a running reset. */
+  /** Resolves after the last reset; undefined while no reset is running. */
   #reset: Promise<void> | undefined;
 
   constructor(limits: WaitLimits) {
     this.#limits = limits;
   }
 
-  /** Ends every wait, open or later, after a last read of the journal. @param how such as `the service has ended (stopped)` */
+  /**
+   * Ends every wait, current or future, after a last read of the journal. @param how a text such as `the service has ended
+   * (stopped)`
+   */
   end(how: string): void {
     this.#ended = how;
     this.#endOpen(how);
   }
 
-  /** Ends the open waits after a last read of the journal. @param how such as `the service was reset` */
+  /** Ends the open waits after a last read of the journal. @param how a text such as `the service was reset` */
   #endOpen(how: string): void {
     for (const ending of this.#endings) ending.abort(`before ${how}`);
   }
 
   /**
-   * Resolves with the first `wait.count` lines that match, recorded already or later.
+   * Resolves with the first `wait.count` matching lines, whether they are already recorded or will be.
    * @throws Error after `timeoutMs` or at the end of the service, with the filter, the number of matches, the nearest other events
    *   and the refused requests; or the error of `read`
    */
@@ -117,7 +123,7 @@ export class Waits {
       await this.awaitReads();
       await reset();
     });
-    const last = done.catch(() => {}); // its error goes to the caller
+    const last = done.catch(() => {}); // the error goes to the caller
     this.#reset = last;
     await last;
     if (this.#reset === last) this.#reset = undefined;
@@ -129,14 +135,14 @@ export class Waits {
     await Promise.allSettled(this.#open);
   }
 
-  /** @returns such as `2 (seq 1, 4)` */
+  /** @returns a text such as `2 (seq 1, 4)` */
   #countText(found: readonly Line[]): string {
     const { shownMax } = this.#limits;
     const seqs = found.slice(0, shownMax).map(({ seq }) => seq);
     return `${found.length}${found.length > 0 ? ` (seq ${seqs.join(', ')}${found.length > shownMax ? ', …' : ''})` : ''}`;
   }
 
-  /** @returns the first `count` lines that match; if there are fewer, also the end of the wait */
+  /** @returns the first `count` matching lines; if there are fewer, also the end of the wait */
   async #find({ wanted, read, refusals, timeoutMs, count }: Wait): Promise<Found> {
     const found: Line[] = [];
     const nearMisses = new NearMisses((line) => this.#textOf(line), this.#limits.shownMax);
@@ -164,12 +170,12 @@ export class Waits {
     return { found, nearMisses, end: { text: ending.signal.reason, isEarly, refused } };
   }
 
-  /** @returns such as `seq 7, "type":"AssetObservation",…` */
+  /** @returns a text such as `seq 7, "type":"AssetObservation",…` */
   #textOf({ seq, text }: Line): string {
     return `seq ${seq}, ${shortened(text.slice(text.indexOf('"type"')), this.#limits.shownCharactersMax)}`;
   }
 
-  /** @returns the end of the error of a wait; empty without refused requests */
+  /** @returns the end of the error of a wait; empty if there were no refused requests */
   #refusedText({ last, count }: ReturnType<Refusals['seen']>): string {
     if (count === 0) return '';
     const { shownMax, shownCharactersMax } = this.#limits;
@@ -181,7 +187,7 @@ export class Waits {
   }
 }
 
-/** Events that do not match, ordered by number of differences, and among equals the newest first. */
+/** Events that do not match, ordered by the number of differences, and among equals the newest first. */
 class NearMisses {
   readonly #textOf: (line: Line) => string;
   readonly #max: number;
@@ -200,7 +206,7 @@ class NearMisses {
     this.#nearest.length = Math.min(this.#nearest.length, this.#max);
   }
 
-  /** @param found the events that match */
+  /** @param found the matching events */
   text(found: readonly Line[]): string {
     if (this.#count === 0) return found.length === 0 ? '; no event was recorded' : '; no other event was recorded';
     const lines = this.#nearest.map(({ wrong, text }) => `\n  another ${wrong.join(', ')}: ${text}`);

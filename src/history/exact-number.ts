@@ -1,15 +1,15 @@
-/** JSON numbers as text: compared by all their digits, which a double does not have. */
+/** JSON numbers as text. They are compared by all their digits, which a double cannot represent. */
 
-/** @returns a negative number if `a` is less than `b`, 0 if both are equal, such as `1.0` and `1e0` */
+/** @returns a negative number if `a` is less than `b`, 0 if both are equal, like `1.0` and `1e0` */
 export function compareNumbers(a: string, b: string): number {
   const difference = Number(a) - Number(b);
-  return difference || compareDigits(decimalOf(a), decimalOf(b)); // 0, or NaN of two numbers beyond doubles
+  return difference || compareDigits(decimalOf(a), decimalOf(b)); // the difference is 0, or NaN if both are too large for a double
 }
 
 interface Decimal {
-  /** -1, or 1 also for 0. */
+  /** -1 or 1; 1 for 0. */
   readonly sign: number;
-  /** Without zeros at either end; empty for 0. */
+  /** The digits without zeros at either end; empty for 0. */
   readonly digits: string;
   /** The power of ten of the first digit, plus 1. */
   readonly order: number;

@@ -1,4 +1,4 @@
-/** The newest events of an asset, and what is drawn of them: numbers over time, the results of checks, and materializations by day. */
+/** The newest events of an asset, and the data of its plots: numbers over time, the results of checks, and materializations by day. */
 
 import { historyLimits } from '../config/limits.ts';
 import { compareNumbers } from './exact-number.ts';
@@ -15,7 +15,7 @@ export class History {
     return this.#inOrder;
   }
 
-  /** The seqs of the first and the last event; undefined without events. */
+  /** The seqs of the first and the last event; undefined if there are no events. */
   get firstSeq(): number | undefined {
     return this.#bySeq[0]?.seq;
   }
@@ -29,14 +29,17 @@ export class History {
   }
 
   /**
-   * When the event with the lowest seq happened, if there can be events before it; all that happened later is there.
+   * When the event with the lowest seq happened, if there can be events before it. All later events are included.
    * @param hasAll whether all events of the asset were read
    */
   knownFromMs(hasAll: boolean): number {
     return hasAll ? Number.NEGATIVE_INFINITY : (this.#bySeq[0]?.atMs ?? Number.POSITIVE_INFINITY);
   }
 
-  /** Adds lines of the asset, older or newer than all others, in the order of their seqs. @throws SyntaxError for a text that is no line */
+  /**
+   * Adds lines of the asset, in the order of their seqs. They must be older or newer than all lines added before. @throws SyntaxError for a
+   * text that is not a line
+   */
   add(lines: readonly string[]): void {
     const added = lines.map(readPastEvent);
     const isOlder = (added[0]?.seq ?? 0) < (this.firstSeq ?? 0);
@@ -58,27 +61,30 @@ const NONE: PastEvent['members'] = new Map();
 /** A value of a number at an event. */
 export interface Point {
   readonly event: PastEvent;
-  /** As reported; undefined for a value that is no number. */
+  /** The number as reported; undefined for a value that is not a number. */
   readonly text: string | undefined;
-  /** Undefined also for a number beyond doubles, such as 1e400. */
+  /** Undefined also for a number that is too large for a double, such as 1e400. */
   readonly value: number | undefined;
 }
 
 /** A number of an asset over time. */
 export interface NumberSeries {
   readonly name: string;
-  /** How often it was reported, also as something else than a number. */
+  /** How often it was reported, including values that are not numbers. */
   readonly count: number;
-  /** The newest, at most `historyLimits.points`, in the order in which they happened. */
+  /** The newest values, at most `historyLimits.points`, in the order in which they happened. */
   readonly points: readonly Point[];
-  /** Of the points; the first of equal ones. */
+  /** The lowest of the points; the first of equal ones. */
   readonly lowest: string;
   readonly highest: string;
-  /** The newest. */
+  /** The newest value. */
   readonly last: string;
 }
 
-/** @returns the members of metadata that are numbers, the most reported first. Those of checks belong to their results */
+/**
+ * @returns the members of metadata that are numbers, the most frequently reported first. The metadata of checks belongs
+ * to their results
+ */
 export function numbersOf(events: readonly PastEvent[]): NumberSeries[] {
   const all = events.filter(({ outcome }) => outcome === undefined);
   const byName = groupBy(
@@ -108,7 +114,7 @@ export interface CheckSeries {
   readonly name: string;
   /** In the order in which they happened; at least one. */
   readonly results: readonly PastEvent[];
-  /** The number of results at the end that all passed, or all did not. */
+  /** Number of consecutive results at the end that all passed, or all did not. */
   readonly inARow: number;
 }
 
@@ -131,9 +137,9 @@ export interface Day {
   /** In UTC: `2026-11-20`. */
   readonly date: string;
   readonly count: number;
-  /** The last one; undefined without any. */
+  /** The last materialization; undefined if there is none. */
   readonly last: PastEvent | undefined;
-  /** Whether all of the day were read. */
+  /** Whether all materializations of the day were read. */
   readonly isKnown: boolean;
 }
 

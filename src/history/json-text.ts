@@ -1,6 +1,6 @@
 /**
- * Reads the JSON of a journal line unchanged: digits, escapes, order and repeated members stay as sent. A line is valid JSON
- * without white space between its tokens, so nothing is checked.
+ * Reads the JSON of a journal line unchanged: digits, escapes, order and repeated members are kept as they were sent. A line
+ * is valid JSON without white space between its tokens, so nothing is checked.
  */
 
 /** A member of an object; its value is JSON text. */
@@ -21,7 +21,7 @@ export function jsonMembers(object: string): Member[] {
   return members;
 }
 
-/** The kind of a token, which decides its colour. */
+/** The kind of a token, which determines its colour. */
 export type TokenKind = 'name' | 'string' | 'number' | 'word' | 'mark';
 
 /** A piece of JSON text. Line breaks and indentation are marks. */
@@ -30,7 +30,7 @@ export interface JsonToken {
   readonly text: string;
 }
 
-/** Yields a value token by token, indented: `{"a":[1]}` over several lines. The tokens are as sent. */
+/** Yields a value token by token, indented: `{"a":[1]}` over several lines. The tokens are unchanged. */
 export function* indented(value: string): Generator<JsonToken> {
   let depth = 0;
   const line = () => `\n${'  '.repeat(Math.min(depth, 40))}`;

@@ -1,4 +1,6 @@
-/** What the line of an event says of its asset over time: when it happened, its numbers, and the result of a check. */
+/**
+ * What the line of an event tells about its asset over time: when it happened, its numbers, and the result of a check.
+ */
 
 import { historyLimits } from '../config/limits.ts';
 import { believedEventMs, believedRecordingMs } from '../event/event-time.ts';
@@ -8,19 +10,19 @@ export type CheckOutcome = 'passed' | 'warning' | 'failed';
 
 export interface PastEvent {
   readonly seq: number;
-  /** Such as `AssetMaterialization`. */
+  /** For example `AssetMaterialization`. */
   readonly type: string;
-  /** When it happened, in ms since 1970, as the state of its asset counts. */
+  /** When it happened, in ms since 1970, by the rules of the asset's state. */
   readonly atMs: number;
   readonly partition: string | undefined;
-  /** Of a check, like `outcome`. */
+  /** Set for a check, like `outcome`. */
   readonly checkName: string | undefined;
   readonly outcome: CheckOutcome | undefined;
-  /** The members of its metadata. Each value is the text of a number, undefined for anything else. */
+  /** The members of its metadata. Each value is the text of a number, or undefined for anything else. */
   readonly members: ReadonlyMap<string, string | undefined>;
 }
 
-/** @param line of a journal, without its newline. @throws SyntaxError for a text that is no line */
+/** @param line a journal line without its newline. @throws SyntaxError for a text that is not a line */
 export function readPastEvent(line: string): PastEvent {
   const all = new Map(jsonMembers(line).map(({ name, value }) => [name, value]));
   const textOf = (name: string) => {
@@ -48,7 +50,9 @@ function outcomeOf(passed: string | undefined, severity: string | undefined): Ch
   return severity === 'WARN' ? 'warning' : 'failed';
 }
 
-/** @returns the text of a number, also of one in Dagster's form `{"type":"int","raw_value":12}`; undefined for anything else */
+/**
+ * @returns the text of a number, which can be in Dagster's form `{"type":"int","raw_value":12}`; undefined for anything else
+ */
 function numberIn(value: string): string | undefined {
   if (jsonKind(value) === 'number') return value;
   if (!value.includes('"raw_value":')) return undefined;

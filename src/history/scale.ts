@@ -3,22 +3,25 @@
 export interface Scale {
   readonly low: number;
   readonly high: number;
-  /** From low to high; one if all values are the same. */
+  /** From low to high. There is one tick if all values are the same. */
   readonly ticks: readonly Tick[];
 }
 
 export interface Tick {
   readonly value: number;
-  /** For a person: `2.5M`, `0.02`, `3E20`. */
+  /** The text for a person: `2.5M`, `0.02`, `3E20`. */
   readonly text: string;
 }
 
-/** @param values finite, at least one @returns the scale with the smallest steps: at most `STEPS_MAX` cover all values */
+/**
+ * @param values at least one; all are finite @returns the scale with the smallest steps such that at most `STEPS_MAX`
+ * cover all values
+ */
 export function scaleOf(values: readonly number[]): Scale {
   let [low, high] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
   for (const value of values) [low, high] = [Math.min(low, value), Math.max(high, value)];
   const size = Math.max(Math.abs(low), Math.abs(high));
-  // Nearer to each other than this, ticks between them would have the digits of a double's error.
+  // If the values are closer to each other than this, ticks between them would show the rounding error of a double.
   if (high - low <= size * 1e-13) return { low, high: low, ticks: [{ value: low, text: textOf(low, size, 6) }] };
   const rough = high / STEPS_MAX - low / STEPS_MAX;
   const exponent = Math.floor(Math.log10(rough));
@@ -36,11 +39,11 @@ export function scaleOf(values: readonly number[]): Scale {
 
 /** @returns where a value is on the scale: 0 at the low end, 1 at the high end, 0.5 if both are the same */
 export function placeOn({ low, high }: Pick<Scale, 'low' | 'high'>, value: number): number {
-  const place = (value / 2 - low / 2) / (high / 2 - low / 2); // halves, since the difference of two doubles can be infinite
+  const place = (value / 2 - low / 2) / (high / 2 - low / 2); // divided by two, since the difference of two doubles can be infinite
   return Number.isFinite(place) ? Math.min(1, Math.max(0, place)) : 0.5;
 }
 
-/** @param size that of the largest value of the scale, so that all its texts have one form */
+/** @param size the size of the largest value of the scale, so that all its texts have the same form */
 function textOf(value: number, size: number, digits: number): string {
   if (value === 0) return '0';
   const notation = size >= 1e15 || size < 1e-3 ? 'scientific' : size >= 1e4 ? 'compact' : 'standard';

@@ -34,13 +34,13 @@ export interface Terminal {
 
 /** Logs refused requests and shows recorded events: `15:19:45 recorded AssetObservation warehouse/orders`. */
 export class Activity {
-  /** In hosted mode: its tokens are masked in paths. */
+  /** Set in hosted mode: its tokens are masked in paths. */
   isToken: IsToken = () => false;
   readonly #options: ActivityOptions;
   readonly #refusalRate: LineRate;
   readonly #recordedRate: LineRate;
   readonly #isNew: (problem: string) => boolean;
-  /** Whether a terminal shows recorded events. If it is false, for example with `--quiet`, they cost nothing. */
+  /** Whether a terminal shows recorded events. If it does not, for example with `--quiet`, they cost nothing. */
   readonly showsRecorded: boolean;
 
   constructor(options: ActivityOptions) {
@@ -66,7 +66,7 @@ export class Activity {
     const { notices, terminal, refusals, addressOf, limits } = this.#options;
     const { id, method, url, status, peer = '', headers = [], tokenName: token_name } = request;
     refusals.add(request);
-    // A foreign page, host or token might be an attack, and is no mistake of an ordinary client.
+    // A foreign page, host or token might be an attack, and is not a mistake of an ordinary client.
     const isWarning = status === 403 && this.#isNew(request.problem);
     if (!isWarning && (!notices.isInfo || !this.#refusalRate.allow())) return;
     const max = limits.loggedPathCharactersMax;
@@ -106,7 +106,7 @@ export class Activity {
     const outcome = check_name === undefined ? '' : ` ${check_name} ${passed ? 'passed' : `failed (${severity})`}`;
     const where = partition === undefined ? '' : ` [${partition}]`;
     const text = maskTokens(`${type} ${shownKey(asset_key)}${outcome}${where}`);
-    // A substring would keep the text of the whole event in memory while the report waits for the disk.
+    // A substring would keep the whole event's text in memory while the report waits for the disk.
     return Buffer.from(text.slice(0, this.#options.limits.loggedPathCharactersMax)).toString();
   }
 
@@ -119,7 +119,7 @@ export class Activity {
     if (terminal !== undefined && this.#recordedRate.allow()) this.#show(terminal, GREEN, 'recorded', ` ${text}`);
   }
 
-  /** Logs at once how many lines were suppressed. */
+  /** Logs immediately how many lines were suppressed. */
   close(): void {
     this.#refusalRate.close();
     this.#recordedRate.close();
@@ -131,7 +131,7 @@ export class Activity {
   }
 }
 
-/** Whether to write colours to a terminal, from `NO_COLOR` (no-color.org) and `TERM` of the environment. */
+/** Whether to write colours to a terminal, according to `NO_COLOR` (no-color.org) and `TERM` in the environment. */
 export function showsColours(env: Readonly<Record<string, string | undefined>>): boolean {
   return !env['NO_COLOR'] && env['TERM'] !== 'dumb';
 }

@@ -1,15 +1,17 @@
-/** `--deployment-metrics`: what each deployment and each of its tokens did since the start, and its samples for `/metrics`. */
+/**
+ * `--deployment-metrics`: counts of each deployment and each of its tokens since the start, and their samples for `/metrics`.
+ */
 
 /** Adds a metric to a text. @param samples the text after the name, for each sample */
 export type Add = (own: string, type: string, help: string, samples: readonly string[]) => void;
 
-/** What is counted of deployments. */
+/** The counts of deployments. */
 export class DeploymentCounts {
   /** Number of recorded events, by deployment. */
   readonly #events = new Map<string, number>();
   /** Number of refused requests, by deployment and status. */
   readonly #refused = new Map<string, Map<number, number>>();
-  /** When a token was used last, in ms since 1970, by deployment and SHA-256. */
+  /** When a token was last used, in ms since 1970, by deployment and SHA-256. */
   readonly #usedMs = new Map<string, number>();
 
   recorded(deployment: string, events: number): void {
@@ -25,10 +27,10 @@ export class DeploymentCounts {
     this.#usedMs.set(keyOf(deployment, sha256), nowMs);
   }
 
-  /** @param seriesMax of each metric; the others are left out */
+  /** @param seriesMax the most series of each metric; the others are left out */
   show(add: Add, deployments: readonly DeploymentFigures[], seriesMax: number): void {
     const addAll = (name: string, help: string, samplesOf: (one: DeploymentFigures) => Iterable<Sample>) => {
-      const samples = new Map<string, number>(); // two entries of a token are one series
+      const samples = new Map<string, number>(); // two entries with the same token are one series
       for (const one of deployments) {
         for (const [labels, value] of samplesOf(one)) {
           if (samples.size === seriesMax) break;
@@ -64,13 +66,13 @@ export class DeploymentCounts {
 
 type Sample = readonly [labels: string, value: number];
 
-/** What is shown of a deployment besides what is counted. */
+/** Figures of a deployment in addition to its counts. */
 export interface DeploymentFigures {
   readonly name: string;
   readonly tokens: readonly { readonly name: string; readonly sha256: Buffer }[];
-  /** Size of its segments; undefined while it is not known. */
+  /** Size of its segments; undefined while it is unknown. */
   readonly bytes: number | undefined;
-  /** When its last event was recorded, in ms since 1970; undefined without one, and while it is not known. */
+  /** When its last event was recorded, in ms since 1970; undefined if there is none, or while it is unknown. */
   readonly lastMs: number | undefined;
 }
 
@@ -78,7 +80,7 @@ function keyOf(deployment: string, sha256: Buffer): string {
   return `${deployment}/${sha256.toString('latin1')}`;
 }
 
-/** @returns a label value: names of tokens can have any character */
+/** @returns a label value, since names of tokens can contain any character */
 function escaped(text: string): string {
   return text.replace(/["\\]/g, '\\$&').replaceAll('\n', '\\n');
 }

@@ -1,4 +1,4 @@
-/** The log of the service on standard error: one line for each entry, never a token, never metadata. */
+/** The log of the service on standard error: one line for each entry, which never contains a token or metadata. */
 
 import type { Writable } from 'node:stream';
 import type { Limits } from '../config/limits.ts';
@@ -25,7 +25,10 @@ export interface Notices {
   debug(message: string, fields?: Fields): void;
   /** Creates a child logger that adds the fields to every entry. */
   with(fields: Fields): Notices;
-  /** The same log for entries that clients can cause: of each level `refusalLinesMax` in `activityMs`; the rest is counted. */
+  /**
+   * The same log for entries that clients can cause: at most `refusalLinesMax` of each level in `activityMs`; the rest is
+   * counted.
+   */
   readonly rated: Pick<Notices, 'error' | 'warn'>;
 }
 
@@ -64,7 +67,7 @@ export function openLog(
  * @param level the least severe level that is written
  * @param terminal true for a short, aligned format for people; false for one JSON object per line
  * @param write receives one line with its newline
- * @param limits if undefined, the log is not limited: for a log that is not written to a stream
+ * @param limits if undefined, the log is not limited: as for a log that is not written to a stream
  */
 export function createNotices(
   level: LogLevel,
@@ -111,7 +114,7 @@ export function createNotices(
 
 /**
  * Limits log entries to one for each name, so that a client cannot fill the log by repeating a request.
- * @param max most names to remember; further names do not count as new
+ * @param max the most names to remember; further names do not count as new
  * @returns a function that returns whether a name is new
  */
 export function oncePerName(max: number): (name: string) => boolean {

@@ -57,7 +57,7 @@ function unquoted(text: string): string {
 
 /**
  * Masks one token in a text that repeats it: the whole token, or at least its first `PREFIX_CHARACTERS`, raw, percent-encoded or
- * escaped for JSON. A token of less than `TOKEN_CHARACTERS_MIN` is no secret, and might be any word of the text.
+ * escaped for JSON. A token of less than `TOKEN_CHARACTERS_MIN` is not a secret, and might be any word of the text.
  */
 export function maskToken(text: string, token: string): string {
   return token.length < TOKEN_CHARACTERS_MIN ? text : replaceToken(text, token);
@@ -79,7 +79,9 @@ function replaceToken(text: string, token: string): string {
   return result + text.slice(kept);
 }
 
-/** Like `maskToken`, but a text with a shorter secret is masked as a whole: the rest would show where the secret was. */
+/**
+ * Like `maskToken`, but masks the whole text if the secret is shorter, since the rest would show where the secret was.
+ */
 export function withoutSecret(text: string, secret = ''): string {
   const isShort = secret !== '' && secret.length < TOKEN_CHARACTERS_MIN;
   return isShort && replaceToken(text, secret) !== text ? MASK : maskToken(text, secret);
@@ -98,7 +100,10 @@ function endOfToken(text: string, at: number, token: string): number | undefined
   return matched >= Math.min(token.length, PREFIX_CHARACTERS) ? Math.max(...ends) : undefined;
 }
 
-/** @returns how many characters of the text are the character: several numbers if that begins its encoding, as `%` begins `%25` */
+/**
+ * @returns how many characters of the text stand for the character: several numbers if it also starts its own encoding, like `%`
+ * starts `%25`
+ */
 function lengthsOf(text: string, at: number, character: string): number[] {
   const first = text[at];
   const forms = [character];
@@ -122,7 +127,7 @@ function unicodeEscaped(character: string): string {
     .join('');
 }
 
-/** @returns the text itself if its percent-encoding is invalid */
+/** @returns the decoded text, or the text itself if its percent-encoding is invalid */
 export function decode(text: string): string {
   try {
     return decodeURIComponent(text);
@@ -132,12 +137,12 @@ export function decode(text: string): string {
 }
 
 const TOKEN_FORM = /asl_[\w-]{43}/g;
-/** A shorter text does not count as a token. */
+/** Shorter texts do not count as tokens. */
 const TOKEN_CHARACTERS_MIN = 8;
-/** 24 random bytes in base64, which can have slashes. Each text that is tried costs a hash. */
+/** 24 random bytes in base64, which can contain slashes. Each text that is tried costs a hash. */
 const SLASHED_CHARACTERS_MIN = 32;
 const RUN_PARTS_MAX = 4;
-/** A service might cut a token that it repeats. */
+/** A service might shorten a token that it repeats. */
 const PREFIX_CHARACTERS = 16;
 /** Characters that JSON escapes with one backslash. */
 const ESCAPED: ReadonlySet<string> = new Set(['"', '\\', '/']);

@@ -1,6 +1,6 @@
 /**
  * The metrics of the service, and their text for `/metrics` in the Prometheus exposition format 0.0.4. No label value comes
- * from a request, which bounds the cardinality: an endpoint is a path of the route table, or `other`.
+ * from a request, which limits the cardinality: an endpoint is a path of the route table, or `other`.
  */
 
 import type { Limits } from '../config/limits.ts';
@@ -13,7 +13,7 @@ export const metricsType = 'text/plain; version=0.0.4; charset=utf-8';
 
 /** The metrics of one open journal. */
 export interface JournalFigures {
-  /** The seq of the newest event, 0 if there is none. */
+  /** The seq of the newest event; 0 if there is none. */
   readonly lastSeq: number;
   readonly files: number;
   /** Approximate memory of the events that wait to be written, in bytes. */
@@ -23,7 +23,7 @@ export interface JournalFigures {
 /** The metrics of the idempotency keys of all journals. */
 export interface KeyFigures {
   readonly held: number;
-  /** The time since which every key is remembered, in seconds since 1970; undefined without keys. */
+  /** The time since which every key is remembered, in seconds since 1970; undefined if there are no keys. */
   readonly oldestSeconds: number | undefined;
 }
 
@@ -31,9 +31,9 @@ export interface KeyFigures {
 export interface ForwardFigures {
   /** The name that an operator gave it. */
   readonly destination: string;
-  /** Events that it has not received; undefined of a hook with `on`. */
+  /** Number of events that it has not received; undefined for a hook with `on`. */
   readonly lagEvents: number | undefined;
-  /** Age of the oldest event that it has not received; undefined of a hook with `on`. */
+  /** Age of the oldest event that it has not received; undefined for a hook with `on`. */
   readonly lagSeconds: number | undefined;
   /** Number of events by outcome: `recorded`. */
   readonly outcomes: ReadonlyMap<string, number>;
@@ -43,39 +43,42 @@ export interface ForwardFigures {
   readonly states: ReadonlyMap<string, number>;
   /** When the destination last accepted an event, in seconds since 1970; undefined if it never did. */
   readonly lastSuccessSeconds: number | undefined;
-  /** Undefined of a hook with `on`. */
+  /** Undefined for a hook with `on`. */
   readonly deadLetters: number | undefined;
-  /** Number of events that dead letters ever named as removed before it confirmed them, and how many of these are still missing. */
+  /** Number of events that dead letters reported as removed before it confirmed them, and how many of these are still missing. */
   readonly lostEvents: number;
   readonly missingEvents: number;
-  /** Size of the files with events that it has not received; undefined of a hook with `on`. */
+  /** Size of the files with events that it has not received; undefined for a hook with `on`. */
   readonly heldBytes: number | undefined;
-  /** Only of a hook with `on`. */
+  /** Set only for a hook with `on`. */
   readonly alarms: AlarmFigures | undefined;
 }
 
 /** The metrics of a hook with `on`, for all journals together. */
 export interface AlarmFigures {
-  /** Number of alarms that it has heard of and that have not ended. */
+  /** Number of alarms that it was sent and that have not ended. */
   readonly told: number;
-  /** Number of changes that are due and not taken yet. */
+  /** Number of changes that are due and not accepted yet. */
   readonly waiting: number;
-  /** Number of alarms that have no space. */
+  /** Number of alarms for which there is no space. */
   readonly left: number;
-  /** Number of posts by what they are about and what they came to: `failed taken`. */
+  /** Number of posts by alarm and outcome: `failed taken`. */
   readonly posts: ReadonlyMap<string, number>;
 }
 
 /** The journals that forward to a service, its sources. */
 export interface HubFigures {
   readonly sources: number;
-  /** Number of sources of a journal, as a share of the largest accepted number; the largest of all journals. */
+  /**
+   * Number of sources of a journal, as a share of the largest accepted number. The largest share of all journals
+   * counts.
+   */
   readonly sourcesShare: number;
   /** Time since the last request of the most silent source; undefined while no source is known. */
   readonly silentSeconds: number | undefined;
   /** Number of events that sources reported as lost since the start. */
   readonly lostEvents: number;
-  /** Sources that said they are stopped, and the events that these have not sent. */
+  /** Sources that reported that they are stopped, and the number of events that they have not sent. */
   readonly sourcesStopped: number;
   readonly unsentEvents: number;
 }
@@ -88,7 +91,7 @@ export interface AssetFigures {
   readonly unsaved: number;
 }
 
-/** What `/metrics` shows besides what is counted: the state of the parts of a service at one moment. */
+/** The figures of `/metrics` that are not counts: the state of the parts of a service at one moment. */
 export interface ShownFigures {
   /** Whether `/readyz` answers 200. */
   readonly isReady: boolean;
@@ -97,11 +100,11 @@ export interface ShownFigures {
   /** Undefined if `Idempotency-Key` is ignored. */
   readonly keys: KeyFigures | undefined;
   readonly assets: AssetFigures;
-  /** The keys of `--watch-asset`, each with the seconds since the last event of the asset with the oldest one; Infinity without an asset. */
+  /** The keys of `--watch-asset`, each with the seconds since the last event of its longest silent asset; Infinity if there is no asset. */
   readonly watchedAges: ReadonlyMap<string, number>;
-  /** Number of tokens by their state: `expired`; none in local mode. */
+  /** Number of tokens by state: `expired`; empty in local mode. */
   readonly tokens: Readonly<Record<string, number>>;
-  /** Number of deployments that cannot record now. */
+  /** Number of deployments that currently cannot record. */
   readonly deploymentsInTrouble: number;
   /** Number of files of the operator that are refused, or do not answer. */
   readonly filesRefused: number;
@@ -109,7 +112,7 @@ export interface ShownFigures {
   readonly deployments?: readonly DeploymentFigures[] | undefined;
   /** Number of replies that wait for the destination of `--ack`. */
   readonly waitingReplies: number;
-  /** The destinations that events are forwarded to. */
+  /** The destinations to which events are forwarded. */
   readonly forwarding: readonly ForwardFigures[];
   readonly hub: HubFigures;
 }
@@ -132,7 +135,7 @@ export class Metrics {
   writtenBytes = 0;
   /** Number of events that were not recorded again, since an earlier report has their idempotency key. */
   replays = 0;
-  /** Number of readings, by their form or their subject, never text of a client. */
+  /** Number of readings, by their form or their subject; never by text of a client. */
   readonly reads = new Map<string, number>();
   /** Number of events that were sent to readings. */
   sentEvents = 0;
@@ -165,25 +168,25 @@ export class Metrics {
     counts[status] = (counts[status] ?? 0) + 1;
   }
 
-  /** Counts a recorded request of the batch endpoint. @param items number of its events on stable storage */
+  /** Counts a recorded request of the batch endpoint. @param items number of its durable events */
   recordedBatch(items: number): void {
     this.requestItems.observe(items);
   }
 
-  /** Counts a reply that has waited for `--ack`. @param ms since the sync */
+  /** Counts a reply that has waited for `--ack`. @param ms the time since the sync */
   acknowledged(ms: number): void {
     this.ackSeconds.observe(ms / 1000);
   }
 
-  /** Counts the start of a reading. @param kind its form or its subject, never text of a client */
+  /** Counts the start of a reading. @param kind its form or its subject, never a client's text */
   read(kind: string): void {
     this.reads.set(kind, (this.reads.get(kind) ?? 0) + 1);
   }
 
   /**
    * Counts a durable batch.
-   * @param bytes of their lines
-   * @param ms time to write and sync it
+   * @param bytes the bytes of their lines
+   * @param ms the time to write and sync the batch
    */
   wrote(events: number, bytes: number, ms: number): void {
     this.batchEvents.observe(events);
@@ -195,7 +198,7 @@ export class Metrics {
 class Histogram {
   /** Upper bounds, ascending. */
   readonly #bounds: readonly number[];
-  /** Number of values in each bucket: at or below its bound and above the previous bound; the last bucket is above all bounds. */
+  /** Number of values in each bucket: up to its bound and above the previous bound; the last bucket is above all bounds. */
   readonly #counts: number[];
   #sum = 0;
 
@@ -224,7 +227,7 @@ class Histogram {
 export function metricsText(counts: Metrics, figures: ShownFigures, { deploymentSeriesMax }: Limits): string {
   let text = '';
   const add: Add = (own, type, help, samples) => {
-    // The Prometheus client libraries share the names of process metrics, so these have no prefix of their own.
+    // The Prometheus client libraries share the names of process metrics, so these have no prefix of assetlog.
     const name = own.startsWith('process') ? own : `assetlog_${own}`;
     text += `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n`;
     for (const sample of samples) text += `${name}${sample}\n`;
@@ -301,7 +304,7 @@ export function metricsText(counts: Metrics, figures: ShownFigures, { deployment
 }
 
 /**
- * One sample for each destination: a sum over its journals, or their largest value.
+ * One sample for each destination: the sum over its journals, or their largest value.
  * @param hubLostEvents number of events that sources reported as lost
  */
 function addForwarding(add: Add, all: readonly ForwardFigures[], hubLostEvents: number): void {
@@ -356,7 +359,7 @@ function addForwarding(add: Add, all: readonly ForwardFigures[], hubLostEvents: 
   addAlarms(add, all);
 }
 
-/** One sample for each hook with `on`: a sum over its journals. */
+/** One sample for each hook with `on`: the sum over its journals. */
 function addAlarms(add: Add, all: readonly ForwardFigures[]): void {
   const hooks = all.flatMap(({ destination, alarms }) => (alarms === undefined ? [] : [{ destination, alarms }]));
   const gauge = (name: string, help: string, figure: (one: AlarmFigures) => number) => {

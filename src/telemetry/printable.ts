@@ -23,7 +23,9 @@ export function numbered(count: number, noun: string): string {
 
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
 
-/** @returns a path or a URL, quoted if needed so that it can be pasted into a shell: `'/srv/my data'`, and `"C:\my data"` on Windows */
+/**
+ * @returns a path or a URL, quoted if necessary so that it can be pasted into a shell: `'/srv/my data'`, and `"C:\my data"` on Windows
+ */
 export function shellWord(path: string, { isWindows }: Platform = platform): string {
   if ((isWindows ? /^[\w./:\\-]+$/ : /^[\w./:-]+$/).test(path)) return path;
   return isWindows ? `"${path.replaceAll('"', '""')}"` : `'${path.replaceAll("'", "'\\''")}'`;

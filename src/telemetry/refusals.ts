@@ -1,24 +1,27 @@
-/** The last refused requests, in memory: those of each journal for `GET /refusals`, and those that an embedding test reads. */
+/**
+ * The last refused requests, in memory: the requests of each journal for `GET /refusals`, and those that an embedding test
+ * reads.
+ */
 
 import type { Limits } from '../config/limits.ts';
 import type { DeploymentCounts } from './deployment-counts.ts';
 import { findTokens, type IsToken, masked, maskedReason } from './masked.ts';
 import { shortened } from './printable.ts';
 
-/** What is known of a refused request. */
+/** The facts about a refused request. */
 export interface RefusalFacts {
   /** The `request_id` of the reply, a UUID. */
   readonly id: string;
-  /** Undefined if the bytes were no request. */
+  /** Undefined if the bytes were not a request. */
   readonly method?: string | undefined;
-  /** The target as it was sent; only its path is logged. Undefined if the bytes were no request. */
+  /** The target as it was sent; only its path is logged. Undefined if the bytes were not a request. */
   readonly url?: string | undefined;
   readonly status: number;
   /** The error that the client got. It can quote a query, metadata or JSON, so it is neither logged nor shown to others. */
   readonly error: string;
   /** The same error, without text that must not be logged. */
   readonly problem: string;
-  /** @returns the reason that the client does not get: `expired token ci` */
+  /** @returns the reason, which the client does not get: `expired token ci` */
   readonly cause?: (() => string) | undefined;
   /** The IP address of the peer, a client or its proxy: `127.0.0.1`. */
   readonly peer?: string | undefined;
@@ -33,14 +36,14 @@ export interface ListedRefusal {
   /** When it was refused, in the form of a line's `time`. */
   readonly time: string;
   readonly request_id: string;
-  /** Undefined if the bytes were no request. */
+  /** Undefined if the bytes were not a request. */
   readonly method: string | undefined;
-  /** Without query, cut: `/report_asset_check/a`. Undefined if the bytes were no request. */
+  /** Shortened and without the query: `/report_asset_check/a`. Undefined if the bytes were not a request. */
   readonly path: string | undefined;
   readonly status: number;
   /** Like in the log: without query, metadata and token. */
   readonly error: string;
-  /** The reason that the client did not get: `expired token ci`. */
+  /** The reason, which the client did not get: `expired token ci`. */
   readonly reason: string | undefined;
   /** The client's address if trusted proxies passed it on, otherwise the peer's. */
   readonly address: string;
@@ -54,7 +57,7 @@ export interface ListedRefusal {
 export interface SeenRefusal {
   readonly time: string;
   readonly request_id: string;
-  /** Absent, like `path` and `query`, if the bytes were no request. */
+  /** Absent, like `path` and `query`, if the bytes were not a request. */
   readonly method?: string;
   readonly path?: string;
   readonly query?: string;
@@ -83,10 +86,10 @@ export class Refusals {
    *   names, otherwise undefined. Local mode has one journal and no such function
    */
   deploymentIn: ((path: string) => string | undefined) | undefined;
-  /** In hosted mode: its tokens are masked in paths. */
+  /** Set in hosted mode: its tokens are masked in paths. */
   isToken: IsToken = () => false;
   readonly #options: RefusalsOptions;
-  /** Of clients with a valid token, and of others, which displace none of these. */
+  /** The requests of clients with a valid token, and those of other clients, which never displace the former. */
   readonly #own = new Kept();
   readonly #others = new Kept();
   #seen: SeenRefusal[] = [];
@@ -97,7 +100,8 @@ export class Refusals {
   }
 
   /**
-   * Keeps a refused request. `of` has it later: the time of a 401 must not reveal whether its deployment exists.
+   * Keeps a refused request. `of` includes it only later, since the time of a 401 must not reveal whether its
+   * deployment exists.
    */
   add(request: RefusalFacts): void {
     if (this.#options.seenMax > 0) this.#see(request);
@@ -152,7 +156,9 @@ export class Refusals {
     return all.sort((a, b) => (a.time < b.time ? 1 : a.time === b.time ? 0 : -1));
   }
 
-  /** @returns the last `seenMax` requests of all journals in the order of their arrival, and how many there were */
+  /**
+   * @returns the last `seenMax` requests of all journals in the order of their arrival, and the number of all requests
+   */
   seen(): { readonly last: readonly SeenRefusal[]; readonly count: number } {
     return { last: this.#seen, count: this.#seenCount };
   }
@@ -188,7 +194,7 @@ class Kept {
     }
   }
 
-  /** @returns the newest first */
+  /** @returns the refusals, newest first */
   of(deployment: string | undefined): readonly ListedRefusal[] {
     return (this.#lists.get(deployment) ?? []).toReversed();
   }
@@ -199,11 +205,11 @@ class Kept {
   }
 }
 
-/** @returns the trace context that a client sent (W3C, `traceparent`); undefined without one of this form, and with several */
+/** @returns the trace context that a client sent (W3C, `traceparent`); undefined if it is missing, malformed or repeated */
 export function traceparentIn(headers: readonly string[]): string | undefined {
   const values = headers.filter((_, at) => at % 2 === 1 && headers[at - 1]!.toLowerCase() === 'traceparent');
   const [value = ''] = values;
-  // A copy: the value would keep the whole head in memory.
+  // Copied, since the value would keep the whole head in memory.
   return values.length === 1 && TRACEPARENT.test(value) ? Buffer.from(value).toString() : undefined;
 }
 

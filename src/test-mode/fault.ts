@@ -1,6 +1,6 @@
 /**
- * A fault: a failure that the service causes on purpose for some reports, so that a test sees how its client copes. This file reads
- * faults from a JSON value, and refuses misspelt and contradictory members.
+ * A fault is a failure that the service causes on purpose for some reports, so that a test can check how its client copes. This
+ * file reads faults from a JSON value, and refuses misspelt and contradictory members.
  */
 
 import { isObject } from '../config/json-file.ts';
@@ -12,7 +12,7 @@ import { shown } from '../http/message.ts';
 /** Thrown for invalid faults: `faults[0].then.stauts is unknown; did you mean status?`. */
 export class FaultsError extends Error {}
 
-/** Which reports a fault meets; `{}` for all. */
+/** Which reports a fault can meet; `{}` for all. */
 export type Match = Readonly<Partial<Compared>>;
 
 /** The members of a report that a fault can compare, under their names in a line; null if the report does not have the member. */
@@ -35,7 +35,7 @@ export interface Effect {
   readonly html?: boolean;
   /** Smallest and largest delay of the reply, in milliseconds. */
   readonly delay_ms?: readonly [number, number];
-  /** The same for the second half of the body. */
+  /** Smallest and largest delay of the second half of the body, in milliseconds. */
   readonly body_delay_ms?: readonly [number, number];
   /** Closes the connection: before the request is handled, instead of the reply, or in the middle of its body. */
   readonly drop?: 'request' | 'reply' | 'half';
@@ -43,12 +43,12 @@ export interface Effect {
 }
 
 export interface ParsedFault {
-  /** The JSON value that it was read from. */
+  /** The JSON value from which it was read. */
   readonly given: object;
   readonly match: Match;
-  /** Most reports that it meets. */
+  /** The most reports that it meets. */
   readonly times: number;
-  /** From 0 to 1. */
+  /** The chance that it meets a report, from 0 to 1. */
   readonly probability: number;
   /** Number of matching reports that pass before it meets one. */
   readonly after: number;

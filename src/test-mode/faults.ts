@@ -44,7 +44,10 @@ export interface FaultShown {
   readonly matched: number;
   /** Number of reports that it met. */
   readonly met: number;
-  /** The nearest report that did not match, the latest of several; `differs` has its other values: `{ asset_key: ['order'] }`. */
+  /**
+   * The nearest report that did not match, the latest of several; `differs` has the values that differ: `{ asset_key: ['order']
+   * }`.
+   */
   readonly nearest?: { readonly path: string; readonly differs: Partial<Compared> };
 }
 
@@ -62,7 +65,7 @@ interface LiveFault {
   nearest: FaultShown['nearest'] | undefined;
 }
 
-/** The faults of one service, in their order: a report meets the first that matches. */
+/** The faults of one service, in their order. A report meets the first one that matches. */
 export class Faults {
   readonly #limits: FaultLimits;
   #seed = 0;
@@ -76,7 +79,7 @@ export class Faults {
   /**
    * Replaces all faults.
    * @param value the JSON of the body of `PUT /test/faults`
-   * @throws FaultsError; then the old faults stay
+   * @throws FaultsError; the old faults are then kept
    */
   set(value: unknown): void {
     const { seed = randomInt(SEED_MAX), faults } = readFaults(value, this.#limits);
@@ -88,7 +91,7 @@ export class Faults {
   /**
    * Adds a fault after the others.
    * @returns its counts
-   * @throws FaultsError, also if there would be more than `limits.faultsMax`
+   * @throws FaultsError, for example if there would be more than `limits.faultsMax`
    */
   add(value: unknown): FaultCounts {
     const [counts] = this.#appendAll([readFault(value, 'fault', this.#limits)], undefined);
@@ -123,7 +126,7 @@ export class Faults {
   /**
    * Decides the faults that drop a request before its body is read, from its head alone. The search ends at a fault that might match
    * but needs the body to decide: it has precedence over later faults.
-   * @param type of the event that the endpoint records; undefined for a batch
+   * @param type the type of the event that the endpoint records; undefined for a batch
    * @returns the fault, or the number of decided faults
    */
   meetHead(type: string | undefined): Met | number {
@@ -210,7 +213,10 @@ export class Faults {
   }
 }
 
-/** Whether the head of a request decides the fault: it drops the request, and at most compares its type. */
+/**
+ * Whether the head of a request is enough to decide the fault: the fault drops the request, and compares at most its
+ * type.
+ */
 function isDecidedByHead({ match, effect }: ParsedFault, type: string | undefined): boolean {
   if (effect.drop !== 'request' || effect.delay_ms !== undefined) return false;
   return Object.keys(match).every((name) => name === 'type' && type !== undefined);

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 /** Folders of services that have not stopped. They share one `exit` listener, since Node warns about more than ten. */
 const ownFolders = new Set<string>();
 
-/** Makes a folder in the system's folder for temporary files. @returns its path */
+/** Creates a folder in the system's folder for temporary files. @returns its path */
 export function makeOwnFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'assetlog-'));
   if (ownFolders.size === 0) process.on('exit', removeOwnFolders);
@@ -15,7 +15,7 @@ export function makeOwnFolder(): string {
   return folder;
 }
 
-/** Writes a file into a folder of `makeOwnFolder`, for this user alone. */
+/** Writes a file into a folder of `makeOwnFolder` that only this user can read. */
 export function writeOwnFile(path: string, text: string): void {
   writeFileSync(path, text, { mode: 0o600 });
 }
@@ -31,7 +31,7 @@ function removeOwnFolders(): void {
   for (const folder of ownFolders) remove(folder);
 }
 
-/** Tries again: on Windows a removed file keeps its name until each process has closed it. */
+/** Tries several times: on Windows a removed file keeps its name until each process has closed it. */
 function remove(folder: string): void {
   rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
 }

@@ -110,7 +110,7 @@ export class TestMode implements TestParts {
     return { kind: 'stream', status, contentType, headers, pieces };
   }
 
-  /** Waits for the delay, a reset or the end of the reply, but not if too many replies wait. */
+  /** Waits for the delay, a reset or the end of the reply, but does not wait if too many replies already do. */
   async #hold(delayMs: number, ending: AbortSignal): Promise<void> {
     const { delayedRepliesMax } = this.#options.limits;
     if (this.#held.size < delayedRepliesMax) {
@@ -193,7 +193,7 @@ function refuse(error: Error): never {
   throw new Refusal(error instanceof FaultsError ? 400 : 503, error.message);
 }
 
-/** The type of event that each route for reports records; undefined for a batch. */
+/** The type of the event that each report route records; undefined for a batch. */
 const reportTypes: ReadonlyMap<string, string | undefined> = new Map<string, string | undefined>([
   ...endpoints.map(({ path, type }) => [path, type] as const),
   [batchPath, undefined],
@@ -208,11 +208,11 @@ function isWhole(reply: Reply): reply is WholeReply {
 
 /** @param reply the reply without the fault */
 function changedReply({ effect }: Met, reply: Reply, incoming: Incoming): Reply {
-  if (!isWhole(reply)) return reply; // no report gets such a reply
+  if (!isWhole(reply)) return reply; // reports never get such a reply
   const { status, drop } = effect;
   if (drop === 'request') return dropped;
   if (drop === 'reply') return { kind: 'cut', status: reply.status, reply, sent: 'nothing' };
-  const isLost = effect.recorded && reply.kind === 'error'; // a report that could not be recorded gets the reason
+  const isLost = effect.recorded && reply.kind === 'error'; // a report that could not be recorded gets the reason instead
   const sent = status === undefined || isLost ? reply : replyOf(effect, status, incoming);
   return drop === 'half' ? { kind: 'cut', status: sent.status, reply: sent, sent: 'half' } : sent;
 }
