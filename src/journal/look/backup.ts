@@ -6,7 +6,7 @@
  * its durable lines, synced, and only then renamed. So a file under its own name is complete, and after an interruption at any step
  * the next run copies the missing files.
  *
- * The last line of a copy shows of which file it is a copy, since its crc depends on all lines before it. An erase rewrites files,
+ * The last line of a copy shows which file was copied, since its crc depends on all lines before it. An erase rewrites files,
  * and records which. For these files it is enough that the last line has the same event. They are copied again completely, so that
  * the erased texts are removed from the backup too.
  *
