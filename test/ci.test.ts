@@ -109,7 +109,7 @@ test('an age is in hours up to two days, then in days', () => {
 
 test('the table of promises names the script that runs the tests of each promise', () => {
   const page = readFileSync(join(root, 'test/README.md'), 'utf8');
-  const [, table = ''] = /^\| promise \| tests \| when \| what was shown \|\n\|[-|]+\n((?:\|.*\n)+)/m.exec(page) ?? [];
+  const [, table = ''] = /^\| promise \| tests \| when \| tested with \|\n\|[-|]+\n((?:\|.*\n)+)/m.exec(page) ?? [];
   const rows = table.trimEnd().split('\n');
   assert.ok(rows.length > 40, `${rows.length} promises`);
   const order = ['test', 'run', 'changed', 'night'];
