@@ -2,7 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { commands } from '../../../src/commands/all-commands.ts';
 import { commandHelp, generalHelp } from '../../../src/commands/cli/help.ts';
+import { flagOf } from '../../../src/config/options.ts';
 
 test('the help of an option has its default and its variable, if any', () => {
   const option = { argument: 'N', help: 'how many', parse: (text: string) => text };
@@ -37,4 +39,12 @@ test('the help of an option has its default and its variable, if any', () => {
     generalHelp({ One: { x: { ...command, options: {} } }, Two: {} }, ['end']),
     /\n\nOne:\n {2}x {12}do it\n\nTwo:\n\n(.*\n)+end$/,
   );
+});
+
+test('the help of a command names only options of that command', () => {
+  for (const [name, command] of Object.entries(commands)) {
+    const flags = Object.keys(command.options).map(flagOf);
+    for (const [, flag = ''] of commandHelp(name, command).matchAll(/--([a-z-]+)/g))
+      assert.ok(flags.includes(flag), `${name} --${flag}`);
+  }
 });

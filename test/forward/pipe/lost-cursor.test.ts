@@ -200,6 +200,8 @@ test('a device restored from a backup continues with the command of its status, 
   const restored = await startService(t, { data, args });
   assert.deepEqual(await report(restored, named('c', 4)), ok(4));
   const { reason } = await stopsForwarding(data);
+  const stoppedAtHub = () => run(['sources', '--url', hub.url, '--stopped', '--table']);
+  await eventually('the hub shows it', async () => /stopped, fork/.test((await stoppedAtHub()).stdout));
   await restored.kill();
   const [, command = ''] = /run assetlog (forward .*')$/.exec(reason) ?? assert.fail(reason);
   const words = command.match(/'[^']*'|\S+/g)!.map((word) => word.replaceAll("'", ''));

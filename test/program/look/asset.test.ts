@@ -7,6 +7,7 @@ import { type TestContext, test } from 'node:test';
 import { encodeBatch } from '../../../src/journal/line/record.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
 import { jsonIn, runHere } from '../../support/command-output.ts';
+import { type CommandRow, runRows } from '../../support/command-rows.ts';
 import { encodeMembers, type PlainEvent } from '../../support/plain-event.ts';
 import { journalText, newFolder, startService } from '../../support/program.ts';
 import { START } from '../../support/segments.ts';
@@ -42,24 +43,18 @@ const journal = (t: TestContext) =>
 
 test('the JSON has the asset and its lines byte for byte, alike from a folder and from a service', async (t) => {
   const data = journal(t);
+  const { url } = await startService(t, { data });
   const lines = journalText(data)
     .split('\n')
     .filter((line) => line.includes('"orders"'));
-  const [folder] = [await runHere(['asset', 'warehouse/orders', '--data', data])];
-  assert.deepEqual([folder.code, folder.stderr], [0, '']);
-  assert.ok(folder.stdout.endsWith(`,"events":[${lines.join()}]}\n`));
-  const [state] = jsonIn((await runHere(['assets', '--data', data, '--key', 'warehouse/orders'])).stdout);
-  const [shown] = jsonIn(folder.stdout) as { asset: unknown }[];
-  assert.deepEqual(shown?.asset, state);
-  const part = await runHere(['asset', 'warehouse', 'orders', '--data', data, '--json', '--partition', 'p2']);
-  assert.ok(part.stdout.endsWith(`,"events":[${lines[2]},${lines[3]}]}\n`));
-  const none = await runHere(['asset', 'warehouse/orders', '--data', data, '--partition', 'no']);
-  assert.ok(none.stdout.endsWith(',"events":[]}\n'));
-  const service = await startService(t, { data });
-  for (const more of [[], ['--partition', 'p2'], ['--partition', 'no']]) {
-    const own = await runHere(['asset', 'warehouse/orders', '--data', data, ...more]);
-    assert.deepEqual(await runHere(['asset', 'warehouse/orders', '--url', service.url, ...more]), own);
-  }
+  const [state] = jsonIn((await runHere(['assets', data, '--key', 'warehouse/orders'])).stdout);
+  const asset = `{"asset":${JSON.stringify(state)},"events":`;
+  const rows: readonly CommandRow[] = [
+    ['asset warehouse/orders', 0, `${asset}[${lines.join()}]}`],
+    ['asset warehouse orders --json --partition p2', 0, `${asset}[${lines[2]},${lines[3]}]}`],
+    ['asset warehouse/orders --partition no', 0, `${asset}[]}`],
+  ];
+  await runRows({ DATA: data, URL: url }, rows, { endings: ['--data $DATA', '--url $URL'] });
 });
 
 test('the text shows the state, strips of the checks, the days and each number, with exact digits', async (t) => {
@@ -95,10 +90,13 @@ test('the text shows the state, strips of the checks, the days and each number, 
     'of 8 events',
     '',
   ]);
-  const part = await runHere(['asset', 'warehouse/orders', '--data', data, '--table', '--partition', 'p2']);
-  assert.match(part.stdout, /^warehouse\/orders, partition p2\n/);
-  assert.doesNotMatch(part.stdout, /no_nulls/);
-  assert.match(part.stdout, /of 2 events\n$/);
+  await runRows({ DATA: data }, [
+    [
+      'asset warehouse/orders --data $DATA --table --partition p2',
+      0,
+      /^warehouse\/orders, partition p2\n(?:(?!no_nulls).)*of 2 events\n$/s,
+    ],
+  ]);
 });
 
 test('of many numbers 20 are shown, of many events the newest 1,000, also if they do not fit into memory at once', async (t) => {
@@ -108,46 +106,21 @@ test('of many numbers 20 are shown, of many events the newest 1,000, also if the
     made(index === 1_099 ? JSON.stringify(wide) : `{"rows":${index},"large":${large}}`),
   );
   const data = write(newFolder(t), events);
-  const { stdout } = await runHere(['asset', 'warehouse/orders', '--data', data, '--table']);
-  assert.match(stdout, /^rows .* 1098 +899 +1098$/m);
-  assert.match(stdout, /^m28 /m);
-  assert.match(stdout, /^and 11 more numbers: m29, m30, /m);
-  assert.match(stdout, /of the newest 1000 events\n$/);
+  await runRows({ DATA: data }, [
+    [
+      'asset warehouse/orders --data $DATA --table',
+      0,
+      /^rows .* 1098 +899 +1098\n(.*\n)*m28 .*\n(.*\n)*and 11 more numbers: m29, m30, (.*\n)*of the newest 1000 events\n$/m,
+    ],
+  ]);
   const whole = await runHere(['asset', 'warehouse/orders', '--data', data]);
   const [shown] = jsonIn(whole.stdout) as { events: { seq: number }[] }[];
   assert.deepEqual([shown?.events.length, shown?.events[0]?.seq, shown?.events.at(-1)?.seq], [1_000, 101, 1_100]);
 });
 
-test('a key without an asset, no key, and several deployments are refused with what to do', async (t) => {
-  const data = journal(t);
-  const refused = async (...args: readonly string[]) => {
-    const { code, stdout, stderr } = await runHere(['asset', ...args]);
-    assert.equal(stdout, '');
-    return [code, stderr.replaceAll(data, 'DATA')];
-  };
-  assert.deepEqual(await refused('ware', '--data', data), [
-    1,
-    'assetlog: no asset has the key ware; assetlog assets lists all\n',
-  ]);
-  assert.deepEqual(await refused('["warehouse/orders"]', '--data', data), [
-    1,
-    'assetlog: no asset has the key ["warehouse/orders"]; run: assetlog asset warehouse/orders\n',
-  ]);
-  assert.deepEqual(await refused('--data', data), [
-    2,
-    'assetlog: give the KEY of an asset, such as warehouse/orders; assetlog assets lists all\n',
-  ]);
-  const [code, problem] = await refused('a//b', '--data', data);
-  assert.deepEqual([code, /^assetlog: "a\/\/b" is not a key; write /.test(`${problem}`)], [2, true]);
-  assert.deepEqual(await refused('a', '--data', data, '--json', '--table'), [
-    2,
-    'assetlog: use one of --json, --table and --csv\n',
-  ]);
+test('of several deployments one is shown by its folder', async (t) => {
   const hosted = newFolder(t);
   write(join(hosted, 'prod'), [made('{"rows":1}')]);
   write(join(hosted, 'test'), [made('{"rows":2}')]);
-  const [several, which] = await refused('warehouse/orders', '--data', hosted);
-  assert.deepEqual([several, /give one of them, such as --data /.test(`${which}`)], [2, true]);
-  const one = await runHere(['asset', 'warehouse/orders', '--data', join(hosted, 'test'), '--table']);
-  assert.match(one.stdout, /^rows .* 2 +2 +2$/m);
+  await runRows({ DATA: hosted }, [['asset warehouse/orders --data $DATA/test --table', 0, /^rows .* 2 +2 +2$/m]]);
 });

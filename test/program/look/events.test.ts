@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { encodeBatch } from '../../../src/journal/line/record.ts';
 import { jsonIn, runHere } from '../../support/command-output.ts';
+import { type CommandRow, runRows } from '../../support/command-rows.ts';
 import { encodeMembers, type PlainEvent } from '../../support/plain-event.ts';
 import { journalText, launch, newFolder, run, startService } from '../../support/program.ts';
 import { FIRST, flip, START, timedEvents } from '../../support/segments.ts';
@@ -45,110 +46,73 @@ function journal(t: TestContext, events = recorded): string {
   return data;
 }
 
+/** On standard error. */
+const NONE = 'assetlog: no events match';
+
 const seqsIn = (text: string): number[] => jsonIn(text).map(({ seq }) => seq);
 
-test('a pipe gets the lines of the journal, byte for byte, and each option filters them', async (t) => {
+test('a pipe gets the lines of the journal, byte for byte, and each option filters them, alike from a service', async (t) => {
   const data = journal(t);
-  const ids = jsonIn(readFileSync(join(data, FIRST), 'utf8')).map(({ id }) => id);
-  const table: readonly (readonly [words: string, number[]])[] = [
-    ['', [1, 2, 3, 4, 5]],
-    ['--key warehouse/orders', [1, 2, 4]],
-    ['--key ["warehouse","a/b"]', [3]],
-    ['--key warehouse/a/b', []],
-    ['--key-prefix warehouse', [1, 2, 3, 4]],
-    ['--type check', [2, 4]],
-    ['--type AssetObservation', [3]],
-    ['--check fresh', [4]],
-    ['--passed', [4]],
-    ['--failed --key warehouse/orders', [2]],
-    ['--partition x', [4]],
-    ['--contains NIGHTLY', [1]],
-    ['--contains warehouse/orders --last 2', [2, 4]],
-    ['--contains rows_123 --key warehouse/orders', [1]],
-    ['--contains hi",\nthen', [5]],
-    ['--contains 2026-11-20T15', []],
-    ['--since 2026-11-18', [3, 4, 5]],
-    ['--since 2026-11-18T15:00:00.001Z --until 2026-11-20', [4]],
-    ['--since 2026-11-18T17:00+02:00 --until 2026-11-18_15:01', [3]],
-    ['--since 1s', []],
-    ['--since 2026-11-18_15:00:00.000999Z --until 2026-11-18t15:00:00.001001z', []],
-    ['--since 2026-11-18_15:00:00Z --until 2026-11-18_15:00:00.0001+00:00', [3]],
-    ['--key-begins-with warehouse/o', [1, 2, 4]],
-    ['--key-begins-with ware --key-prefix warehouses', [5]],
-    ['--severity WARN', [2]],
-    ['--severity error --passed', [4]],
-    [`--id ${ids[2]}`, [3]],
-    [`--id ${ids[2]} --key warehouse/orders`, []],
-    ['--until-seq 2', [1, 2]],
-    ['--until-seq 4 --last 2', [3, 4]],
-    ['--until-seq 4 --after-seq 2 --key warehouse/orders', [4]],
-    ['--until-seq 0', []],
-    ['--after-seq 3', [4, 5]],
-    ['--limit 2', [1, 2]],
-    ['--last 2', [4, 5]],
-    ['--last 2 --key warehouse/orders --limit 1', [2]],
-    ['--last 9 --after-seq 4', [5]],
-    ['--type materialization --last 1', [5]],
+  const { url } = await startService(t, { data });
+  const [, , third] = jsonIn(journalText(data));
+  assert.equal((await run(['events', '--data', data])).stdout, journalText(data));
+  const rows: readonly CommandRow[] = [
+    ['events', 0, [1, 2, 3, 4, 5]],
+    ['events --key warehouse/orders', 0, [1, 2, 4]],
+    [`events --key '["warehouse","a/b"]'`, 0, [3]],
+    ['events --key warehouse/a/b', 0, [], NONE],
+    ['events --key-prefix warehouse', 0, [1, 2, 3, 4]],
+    ['events --type check', 0, [2, 4]],
+    ['events --type AssetObservation', 0, [3]],
+    ['events --check fresh', 0, [4]],
+    ['events --passed', 0, [4]],
+    ['events --failed --key warehouse/orders', 0, [2]],
+    ['events --partition x', 0, [4]],
+    ['events --contains NIGHTLY', 0, [1]],
+    ['events --contains warehouse/orders --last 2', 0, [2, 4]],
+    [`events --contains 'rows 123' --key warehouse/orders`, 0, [1]],
+    [`events --contains 'hi",\nthen'`, 0, [5]],
+    ['events --contains 2026-11-20T15', 0, [], NONE],
+    ['events --since 2026-11-18', 0, [3, 4, 5]],
+    ['events --since 2026-11-18T15:00:00.001Z --until 2026-11-20', 0, [4]],
+    [`events --since 2026-11-18T17:00+02:00 --until '2026-11-18 15:01'`, 0, [3]],
+    ['events --since 1s', 0, [], NONE],
+    [`events --since '2026-11-18 15:00:00.000999Z' --until 2026-11-18t15:00:00.001001z`, 0, [], NONE],
+    [`events --since '2026-11-18 15:00:00Z' --until '2026-11-18 15:00:00.0001+00:00'`, 0, [3]],
+    ['events --key-begins-with warehouse/o', 0, [1, 2, 4]],
+    ['events --key-begins-with ware --key-prefix warehouses', 0, [5]],
+    ['events --severity WARN', 0, [2]],
+    ['events --severity error --passed', 0, [4]],
+    ['events --id $THIRD', 0, [3]],
+    ['events --id $THIRD --key warehouse/orders', 0, [], /^assetlog: no events match; without /],
+    ['events --until-seq 2', 0, [1, 2]],
+    ['events --until-seq 4 --last 2', 0, [3, 4]],
+    ['events --until-seq 4 --after-seq 2 --key warehouse/orders', 0, [4]],
+    ['events --until-seq 0', 0, [], NONE],
+    ['events --after-seq 3', 0, [4, 5]],
+    ['events --limit 2', 0, [1, 2]],
+    ['events --last 2', 0, [4, 5]],
+    ['events --last 2 --key warehouse/orders --limit 1', 0, [2]],
+    ['events --last 9 --after-seq 4', 0, [5]],
+    ['events --type materialization --last 1', 0, [5]],
+    ['events --table --key nothing', 0, '', NONE],
+    ['events --last 3 --after-seq 5', 0, '', NONE],
+    ['events --until 2026-11-16', 0, '', NONE],
   ];
-  for (const [words, seqs] of table) {
-    const args = words === '' ? [] : words.split(' ').map((word) => word.replace('_', ' '));
-    const { code, stdout, stderr } = await runHere(['events', '--data', data, ...args]);
-    assert.equal(code, 0, words);
-    assert.equal(stderr === '', stdout !== '', stderr);
-    assert.deepEqual(seqsIn(stdout), seqs, words);
-    if (words === '') assert.equal(stdout, readFileSync(join(data, FIRST), 'utf8'));
-  }
-});
-
-test('an invalid call is refused with 2 and a sentence with what to do', async (t) => {
-  const data = journal(t);
-  const folder = newFolder(t);
-  const table: readonly (readonly [readonly string[], RegExp])[] = [
-    [['--key', 'a//b'], /^assetlog: --key "a\/\/b" is not a key; write warehouse\/orders, or /],
-    [['--key', '[1]'], /is not a key/],
-    [['--contains', ''], /--contains needs a value: --contains TEXT/],
-    [['--contains', 'x'.repeat(101)], /is not a text of 1 to 100 characters/],
-    [['--severity', 'bad'], /--severity "bad" is not a severity; use WARN or ERROR/],
-    [['--id', '3'], /--id "3" is not the id of an event, such as 01a1fb95-/],
-    [['--until-seq', '-1'], /--until-seq "-1" is not a whole number from 0 to /],
-    [['--key-begins-with', 'a//b'], /--key-begins-with "a\/\/b" is not the start of a key; write /],
-    [['--type', 'checks'], /is not a type; use one of materialization, check, observation/],
-    [['--since', '2026-02-30'], /is not a time such as 2026-11-20, /],
-    [['--until', 'yesterday'], /is not a time/],
-    [['--last', '0'], /is not a whole number from 1 to 1000000/],
-    [['--passed', '--failed'], /use one of --passed and --failed/],
-    [['--csv', '--json'], /use one of --json, --table and --csv/],
-    [['--data', join(data, 'nowhere')], /there is no journal in .*nowhere: ENOENT.*; give its folder with --data/],
-    [[join(data, 'nowhere')], /nowhere" and --data \S+ are not the same; give one of them/],
-  ];
-  for (const [args, problem] of table) {
-    const { code, stdout, stderr } = await runHere([
-      'events',
-      ...(args[0] === '--data' ? [] : ['--data', data]),
-      ...args,
-    ]);
-    assert.deepEqual([code, stdout], [2, ''], String(args));
-    assert.match(stderr, problem);
-  }
-  mkdirSync(join(folder, FIRST));
-  const { code, stderr } = await runHere(['events', folder]);
-  assert.equal(code, 5);
-  assert.match(stderr, /^assetlog: the journal in \S+ could not be shown: .*is not a regular file; move it away/);
+  await runRows({ DATA: data, URL: url, THIRD: third.id }, rows, { endings: ['--data $DATA', '--url $URL'] });
 });
 
 test('CSV follows RFC 4180, keeps digits, and contains no formula', async (t) => {
-  const { code, stdout } = await run(['events', '--csv', '--data', journal(t)]);
-  assert.equal(code, 0);
-  const ids = [...journalText(journal(t)).matchAll(/"id":"/g)].length;
-  assert.equal(ids, 5);
-  const lines = stdout.replaceAll(/,[0-9a-f-]{36}(?=,,,,,,\r\n)/g, ',ID').split('\r\n');
-  assert.deepEqual(lines, [
+  const data = journal(t);
+  const [first, second, third, fourth, fifth] = jsonIn(journalText(data)).map(({ id }) => id);
+  const { stdout } = await runHere(['events', '--csv', '--data', data]);
+  assert.deepEqual(stdout.split('\r\n'), [
     'seq,time,type,asset_key,partition,check_name,passed,severity,data_version,description,metadata,id,event_time,idempotency_key,source,from,recorded,by',
-    '1,2026-11-16T15:00:00.000Z,AssetMaterialization,warehouse/orders,2026-11-20,,,,v1,nightly,"{""rows"":12345678901234567890,""took_s"":1.50}",ID,,,,,,',
-    '2,2026-11-17T15:00:00.000Z,AssetCheckEvaluation,warehouse/orders,,no_nulls,false,WARN,,,"{""nulls"":3}",ID,,,,,,',
-    '3,2026-11-18T15:00:00.000Z,AssetObservation,"[""warehouse"",""a/b""]",,,,,v2,,,ID,,,,,,',
-    '4,2026-11-19T15:00:00.000Z,AssetCheckEvaluation,warehouse/orders,x,fresh,true,ERROR,,,,ID,,,,,,',
-    `5,2026-11-20T15:00:00.000Z,AssetMaterialization,warehouses,'=1+1,,,,,"say ""hi"",\nthen go",,ID,,,,,,`,
+    `1,2026-11-16T15:00:00.000Z,AssetMaterialization,warehouse/orders,2026-11-20,,,,v1,nightly,"{""rows"":12345678901234567890,""took_s"":1.50}",${first},,,,,,`,
+    `2,2026-11-17T15:00:00.000Z,AssetCheckEvaluation,warehouse/orders,,no_nulls,false,WARN,,,"{""nulls"":3}",${second},,,,,,`,
+    `3,2026-11-18T15:00:00.000Z,AssetObservation,"[""warehouse"",""a/b""]",,,,,v2,,,${third},,,,,,`,
+    `4,2026-11-19T15:00:00.000Z,AssetCheckEvaluation,warehouse/orders,x,fresh,true,ERROR,,,,${fourth},,,,,,`,
+    `5,2026-11-20T15:00:00.000Z,AssetMaterialization,warehouses,'=1+1,,,,,"say ""hi"",\nthen go",,${fifth},,,,,,`,
     '',
   ]);
 });
@@ -236,19 +200,10 @@ test('a table fits the terminal, and no text of a client controls it', { skip: n
   assert.doesNotMatch(assets.replaceAll('\n', ''), /[\p{Cc}\p{Cf}]/u);
 });
 
-test('a table into a pipe has 120 columns, and a search without a match is reported on standard error', async (t) => {
-  const data = journal(t);
-  const { stdout } = await run(['events', '--table', '--data', data]);
+test('a table into a pipe has 120 columns, and the hint at another spelling of a key is a command that works', async (t) => {
+  const { stdout } = await run(['events', '--table', '--data', journal(t)]);
   assert.match(stdout, /^seq .*\n1 .*version v1 {2}nightly {2}\{"rows":\S+…?\n/);
   for (const line of stdout.split('\n')) assert.ok(line.length <= 120, line);
-  for (const args of [
-    ['--table', '--key', 'nothing'],
-    ['--last', '3', '--after-seq', '5'],
-    ['--until', '2026-11-16'],
-  ]) {
-    const { code, stdout, stderr } = await runHere(['events', data, ...args]);
-    assert.deepEqual([code, stdout, stderr], [0, '', 'assetlog: no events match\n']);
-  }
   const whole = journal(t, [{ type: 'AssetObservation', assetKey: ["it's/a"] }]);
   for (const args of [
     ["--key=it's/a", '--type', 'observation'],
@@ -262,13 +217,6 @@ test('a table into a pipe has 120 columns, and a search without a match is repor
     const words = execFileSync('sh', ['-c', `printf '%s\\0' ${command}`], { encoding: 'utf8' });
     assert.equal(seqsIn((await runHere(words.split('\0').slice(0, -1))).stdout).length, 1, stderr);
   }
-  const empty = newFolder(t);
-  writeFileSync(join(empty, FIRST), '');
-  const nothing = await run(['events', empty]);
-  assert.deepEqual(
-    [nothing.code, nothing.stdout, nothing.stderr],
-    [0, '', 'assetlog: no events: the journal is empty\n'],
-  );
 });
 
 test('damage is reported once on standard error, the rest is shown, and the exit code is 3; a torn end is noted, with exit code 0', async (t) => {
@@ -276,25 +224,17 @@ test('damage is reported once on standard error, the rest is shown, and the exit
   const file = join(data, FIRST);
   const whole = readFileSync(file);
   writeFileSync(file, flip(whole, whole.indexOf('nightly')));
-  for (const args of [[], ['--last', '3'], ['--csv', '--last', '5']]) {
-    const { code, stdout, stderr } = await runHere(['events', '--data', data, ...args]);
-    assert.equal(code, 3, String(args));
-    assert.match(
-      stderr,
-      /^assetlog: damaged: events-0+1\.jsonl, line 1, byte 0: its crc is \w{8}, computed \w{8}; 1 line is skipped, reading continues with seq 2\n$/,
-    );
-    if (args.length === 0) assert.deepEqual(seqsIn(stdout), [2, 3, 4, 5]);
-  }
-  const assets = await run(['assets', '--data', data]);
-  assert.equal(assets.code, 3);
-  assert.match(assets.stderr, /^assetlog: damaged: /);
+  const damaged =
+    /^assetlog: damaged: events-0+1\.jsonl, line 1, byte 0: its crc is \w{8}, computed \w{8}; 1 line is skipped, reading continues with seq 2\n$/;
+  await runRows({ DATA: data }, [
+    ['events --data $DATA', 3, [2, 3, 4, 5], damaged],
+    ['events --data $DATA --last 3', 3, [3, 4, 5], damaged],
+    ['events --data $DATA --csv --last 5', 3, /^seq,.*\r\n2,/, damaged],
+    ['assets --data $DATA', 3, ['warehouse/a/b', 'warehouse/orders', 'warehouses'], /^assetlog: damaged: /],
+  ]);
   writeFileSync(file, whole.subarray(0, -20));
-  const torn = await run(['events', '--data', data]);
-  assert.deepEqual([torn.code, seqsIn(torn.stdout)], [0, [1, 2, 3, 4]]);
-  assert.match(
-    torn.stderr,
-    /^assetlog: events-0+1\.jsonl, line 5, byte \d+: it ends without a newline; this end is skipped: /,
-  );
+  const torn = /^assetlog: events-0+1\.jsonl, line 5, byte \d+: it ends without a newline; this end is skipped: /;
+  await runRows({ DATA: data }, [['events --data $DATA', 0, [1, 2, 3, 4], torn]]);
 });
 
 test('a thousand places of damage do not fill the screen', async (t) => {
@@ -344,43 +284,25 @@ test('by event_time events are shown in the order in which they happened, also t
   };
   write('one', ['2026-11-20T15:00:00.5Z', '2026-11-20T15:00:03Z', undefined], '2026-11-20T15:00:01Z');
   write('two', ['2026-11-20T15:00:02Z', '2026-11-20T15:00:00.45Z', '0001-01-01T00:00:00Z'], '2026-11-21T15:00:00Z');
-  const show = async (args: readonly string[], folder = data) => {
-    const { code, stdout, stderr } = await runHere(['events', folder, '--by', 'event_time', ...args]);
-    assert.deepEqual([code, stderr], [0, ''], args.join(' '));
-    return stdout;
-  };
-  const inFiles = (deployment: string) => journalText(join(data, deployment)).trimEnd().split('\n');
-  const [one, two] = [inFiles('one'), inFiles('two')];
-  const named = (deployment: string, line = '') => `{"deployment":"${deployment}",${line.slice(1)}\n`;
-  const expected = [
-    named('two', two[2]),
-    named('two', two[1]),
-    named('one', one[0]),
-    named('one', one[2]),
-    named('two', two[0]),
-    named('one', one[1]),
-  ];
-  assert.equal(await show([]), expected.join(''));
-  const table = (await show(['--table', '--last', '2'])).trimEnd().split('\n');
-  assert.deepEqual(
-    table.map((line) => line.split(/ {2,}/).slice(0, 4)),
-    [
-      ['seq', 'event time (UTC)', 'event', 'deployment'],
-      ['1', '2026-11-20 15:00:02', 'observation', 'two'],
-      ['2', '2026-11-20 15:00:03', 'observation', 'one'],
-    ],
+  const { stdout } = await runHere(['events', data, '--by', 'event_time']);
+  const inFiles = ['one', 'two'].map((name) =>
+    journalText(join(data, name)).replaceAll('{"seq"', `{"deployment":"${name}","seq"`),
   );
-  const ofTwo = async (...args: string[]) => seqsIn(await show(args, join(data, 'two')));
-  assert.deepEqual(await ofTwo('--last', '2'), [2, 1]);
-  assert.deepEqual(await ofTwo('--limit', '2'), [3, 2]);
-  assert.deepEqual(await ofTwo('--since', '2026-11-20T15:00:00', '--until', '2026-11-20T15:00:02'), [2]);
-  assert.deepEqual(await ofTwo('--since', '2026-11-20 15:00:00.45z'), [2, 1]);
-  assert.deepEqual(await ofTwo('--since', '2026-11-20T16:00:00.450000001+01:00'), [1]);
-  assert.deepEqual(await ofTwo('--until', '0001-01-01 00:00:00.1Z'), [3]);
-  assert.deepEqual(await ofTwo('--after-seq', '1'), [3, 2]);
-  const none = await runHere(['events', join(data, 'two'), '--by', 'event_time', '--since', '2026-11-21']);
-  assert.equal(none.stderr, 'assetlog: no events match\n');
-  const both = await runHere(['events', data, '--by', 'event_time', '--follow']);
-  assert.deepEqual([both.code, both.stderr.includes('leave out --by event_time')], [2, true]);
-  assert.equal((await runHere(['events', data, '--by', 'id'])).code, 2);
+  assert.deepEqual(stdout.split('\n').sort(), inFiles.join('').split('\n').sort(), 'byte for byte');
+  await runRows({ DATA: data, TWO: join(data, 'two') }, [
+    ['events $DATA --by event_time', 0, ['two 3', 'two 2', 'one 1', 'one 3', 'two 1', 'one 2']],
+    [
+      'events $DATA --by event_time --table --last 2',
+      0,
+      /^seq +event time \(UTC\) +event +deployment .*\n1 +2026-11-20 15:00:02 +observation +two .*\n2 +2026-11-20 15:00:03 +observation +one .*\n$/,
+    ],
+    ['events $TWO --by event_time --last 2', 0, [2, 1]],
+    ['events $TWO --by event_time --limit 2', 0, [3, 2]],
+    ['events $TWO --by event_time --since 2026-11-20T15:00:00 --until 2026-11-20T15:00:02', 0, [2]],
+    [`events $TWO --by event_time --since '2026-11-20 15:00:00.45z'`, 0, [2, 1]],
+    ['events $TWO --by event_time --since 2026-11-20T16:00:00.450000001+01:00', 0, [1]],
+    [`events $TWO --by event_time --until '0001-01-01 00:00:00.1Z'`, 0, [3]],
+    ['events $TWO --by event_time --after-seq 1', 0, [3, 2]],
+    ['events $TWO --by event_time --since 2026-11-21', 0, [], NONE],
+  ]);
 });

@@ -236,11 +236,6 @@ test('lines with a key are sent without their time, which is counted, and with i
   assert.deepEqual(timesOf(kept), [from.events()[0]?.['time'], '2026-11-20T15:19:45Z']);
   const again = await report(kept.url, ['observation', 'b', '--idempotency-key', 'first/1']);
   assert.match(again.stderr, /answers 422: .*event_time/);
-  const alone = await report(kept.url, ['observation', 'k', '--keep-times']);
-  assert.deepEqual(
-    [alone.code, alone.stderr],
-    [2, 'assetlog: --keep-times needs --from; for a single report give --event-time\n'],
-  );
 });
 
 /** A server with the given OpenAPI document, or with none. @param answer gets the path and the body of each POST */

@@ -39,6 +39,16 @@ const badForwarded: readonly (readonly [what: string, body: string])[] = [
 const badForwardPaths = ['x/1', '0193E0C2-0000-7000-8000-000000000001/1', '0193e0c2-0000-7000-8000-000000000001/0'];
 const noForwardPaths = ['', '/a/1/2', '/0193e0c2-0000-7000-8000-000000000001/1/', '//1/1'];
 
+/** What a device may not say of itself: a name that would not be shown as it was sent, seqs, states and counts that are none. */
+const badSourceHeaders = [
+  ...['a%00b', '%1b%5B2J', '%E2%80%AEname', '%E2%80%A8', '%C2%85', '%ff', '%', '%ED%A0%80', '%20'],
+  ...['x'.repeat(65), '%C3%BC'.repeat(65)],
+]
+  .map((name) => `Assetlog-Name: ${name}`)
+  .concat(['-1', '9007199254740992'].map((seq) => `Assetlog-Last: ${seq}`))
+  .concat(['', 'Stopped', 'a  b', 'x'.repeat(41), 'a1'].map((state) => `Assetlog-State: ${state}`))
+  .concat(['-1', '01', '', '9007199254740992'].map((count) => `Assetlog-Unsent: ${count}`));
+
 export const forwarding = (forms: Forms): readonly Row[] => {
   const { prefix, head } = forms;
   const source = `${prefix}/forward/0193e0c2-0000-7000-8000-000000000001`;
@@ -94,6 +104,9 @@ export const forwarding = (forms: Forms): readonly Row[] => {
     ),
     ...['Assetlog-Crc: 0', 'Assetlog-Crc: 0000000A', 'Assetlog-Lost: 1', 'Assetlog-Lost: 0-1', 'Assetlog-Lost: -'].map(
       (header) => row(`Forwarded lines with ${header} are refused`, put('\n', `${source}/1`, header), keeps(400)),
+    ),
+    ...badSourceHeaders.map((header) =>
+      row(`Forwarded lines with ${header} are refused`, put('\n', `${source}/1`, header), keeps(400)),
     ),
     row(
       'Forwarded lines of a web page are refused',
