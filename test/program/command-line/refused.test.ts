@@ -249,3 +249,41 @@ test('a report that is wrong is refused before anything is sent, and no login is
   const all = rows.map(([line, problem]): CommandRow => [line, 2, '', problem]);
   await runRows({}, all, { env });
 });
+
+test('a token with rights that do not exist, or an end that is no later day, is not made', async () => {
+  const noRights = 'is not a list of rights; use report, read, forward, erase or report,read,forward,erase';
+  const noDay = /is not a day that exists, such as 2027-01-31 \(until its end in UTC\), or /;
+  const past = 'is in the past; give a later date';
+  const now = new Date(Date.now() - 1_000).toISOString();
+  await runRows({ NOW: now }, [
+    ['token --may write', 2, '', `assetlog: --may "write" ${noRights}`],
+    [`token --may 'report read'`, 2, '', `assetlog: --may "report read" ${noRights}`],
+    ['token --may read,', 2, '', `assetlog: --may "read," ${noRights}`],
+    ['token --may read,read', 2, '', `assetlog: --may "read,read" ${noRights}`],
+    ['token --not-after 2026-02-30', 2, '', noDay],
+    ['token --not-after 2026-13-01', 2, '', noDay],
+    ['token --not-after 2026-12-31T12:00', 2, '', noDay],
+    ['token --not-after tomorrow', 2, '', noDay],
+    ['token --not-after 2020-01-31', 2, '', `assetlog: --not-after "2020-01-31" ${past}`],
+    ['token --not-after $NOW', 2, '', `assetlog: --not-after "$NOW" ${past}`],
+  ]);
+});
+
+test('a service does not start with a value that no option accepts', async (t) => {
+  const values = folders(t);
+  const keys = Array.from({ length: 21 }, (_, at) => `--watch-asset a${at}`).join(' ');
+  await runRows(values, [
+    [`serve ${keys}`, 2, '', /--watch-asset "a20" is one more than 20/],
+    ['serve --watch-asset a//b', 2, '', /--watch-asset "a\/\/b" is not/],
+    [`serve --watch-asset 'a\u0007'`, 2, '', /--watch-asset "a\\u0007" has the control character U\+0007/],
+    [
+      'serve --deployments x --watch-asset .x/a',
+      2,
+      '',
+      /--watch-asset starts with the deployment, as in prod\/warehouse/,
+    ],
+    ['serve --trusted-proxy proxy.example', 2, '', /"proxy\.example" is not an address such as 127\.0\.0\.1/],
+    ['serve --test --deployments $FILE', 2, '', /--test has no --deployments/],
+    [`serve --name 'a\nb'`, 2, '', /--name/],
+  ]);
+});

@@ -12,10 +12,11 @@ import { encodeBatch } from '../../../src/journal/line/record.ts';
 import { refusal } from '../../../src/journal/lock/protocol.ts';
 import { openLetters } from '../../forward/scripted.ts';
 import { runHere } from '../../support/command-output.ts';
+import { runRows } from '../../support/command-rows.ts';
 import { forwardFile } from '../../support/forwarded.ts';
 import { metricsOf, samplesOf } from '../../support/metrics.ts';
 import { encodeMembers } from '../../support/plain-event.ts';
-import { newFolder, run, startService } from '../../support/program.ts';
+import { newFolder, startService } from '../../support/program.ts';
 import { record } from '../../support/report.ts';
 import { FIRST, plainEvent, START, splitLines } from '../../support/segments.ts';
 import { lockFolder } from '../../support/standard-limits.ts';
@@ -166,12 +167,10 @@ test('status reports a damaged cursor, and damaged dead letters', async (t) => {
   const letter =
     '{"time":"2026-11-20T15:19:45.266Z","outcome":"skipped","reason":"an operator gave it up","first":1,"last":1}';
   writeFileSync(join(data, 'dead-upstream.jsonl'), `{"time":\n${letter}\n`);
-  const damaged = await forward(data, 'status', '--json');
-  assert.equal(damaged.code, 5);
-  assert.equal(JSON.parse(damaged.stdout).destinations[0].dead_letters, null);
-  const dead = await forward(data, 'dead');
-  assert.equal(dead.code, 5);
-  assert.match(dead.stderr, /dead-upstream\.jsonl, line 1: it is no dead letter/);
+  await runRows({ DATA: data }, [
+    ['forward status --json --data $DATA', 5, /"dead_letters":null/],
+    ['forward dead --data $DATA', 5, '', /dead-upstream\.jsonl, line 1: it is no dead letter/],
+  ]);
 });
 
 test('status of a hosted folder shows each deployment except those that were never forwarded', async (t) => {
@@ -191,22 +190,15 @@ test('status of a hosted folder shows each deployment except those that were nev
       ],
     ],
   );
-  const one = await forward(data, 'status', 'upstream', '--json');
-  assert.deepEqual(
-    [one.code, JSON.parse(one.stdout).destinations.length],
-    [0, 1],
-    'the other destination is not running',
-  );
-  const none = await forward(data, 'status', 'none');
-  assert.deepEqual([none.code, none.stdout], [2, '']);
-  assert.match(none.stderr, /nothing is forwarded to none; leave the name out/);
-  assert.match((await forward(data, 'dead', 'hub')).stderr, /holds a journal for each deployment: prod, test; /);
-
   const plain = newFolder(t);
   writeFileSync(join(plain, FIRST), bytes);
-  assert.deepEqual(await statusOf(plain), { code: 0, destinations: [] });
-  const text = await forward(plain, 'status');
-  assert.equal(text.stdout, 'nothing is forwarded; start a service with --forward-to URL to forward\n');
+  await runRows({ DATA: data, PLAIN: plain }, [
+    ['forward status upstream --json --data $DATA', 0, /^\{"destinations":\[\{[^{}]*"name":"upstream"[^{}]*\}\]\}\n$/],
+    ['forward status none --data $DATA', 2, '', /nothing is forwarded to none; leave the name out/],
+    ['forward dead hub --data $DATA', 2, '', /holds a journal for each deployment: prod, test; /],
+    ['forward status --json --data $PLAIN', 0, '{"destinations":[]}'],
+    ['forward status --data $PLAIN', 0, 'nothing is forwarded; start a service with --forward-to URL to forward'],
+  ]);
 });
 
 test('a destination with unsent events is shown as sending, and as idle once they are dead letters', async (t) => {
@@ -271,6 +263,14 @@ upstream: http://upstream.example:3000 (plain), event 8 of 12, last success
   assert.match(`${row}`, /^upstream {5}STOPPED {6}2026-11-20 15:04 {2}4 /);
 });
 
+const DEAD = `
+seq  time                 outcome             status  event            asset key  reason
+2    2026-11-20 15:04:05  refused             400     materialization  a/2        asset_key is missing
+5-7  2026-11-20 15:04:05  removed                                                 retention
+9    2026-11-20 15:04:05  in doubt, given up  502     materialization  a/9        answers 502
+10   2026-11-20 15:04:05  in doubt            502     materialization  a/10       answers 502
+`.trimStart();
+
 test('dead lists the open dead letters, and all those of one event with its unchanged line', async (t) => {
   const data = await newForwardedFolder(t);
   await refuse(data, [2, 3], 'asset_key is missing');
@@ -282,30 +282,32 @@ test('dead lists the open dead letters, and all those of one event with its unch
   await letters.append({ ...doubt, became: 'given up', line: `${lines[8]}`.trimEnd() });
   await letters.append({ ...doubt, line: `${lines[9]}`.trimEnd() }); // written by an older version
   assert.equal((await statusOf(data)).destinations[0]?.['dead_letters'], 4);
-  const table = await forward(data, 'dead');
-  assert.equal(table.code, 0);
-  assert.deepEqual(
-    table.stdout.split('\n').map((line) => line.split(/ {2,}/)),
-    [
-      ['seq', 'time', 'outcome', 'status', 'event', 'asset key', 'reason'],
-      ['2', '2026-11-20 15:04:05', 'refused', '400', 'materialization', 'a/2', 'asset_key is missing'],
-      ['5-7', '2026-11-20 15:04:05', 'removed', 'retention'],
-      ['9', '2026-11-20 15:04:05', 'in doubt, given up', '502', 'materialization', 'a/9', 'answers 502'],
-      ['10', '2026-11-20 15:04:05', 'in doubt', '502', 'materialization', 'a/10', 'answers 502'],
-      [''],
-    ],
-  );
   const all = readFileSync(join(data, 'dead-upstream.jsonl'), 'utf8');
-  const one = await forward(data, 'dead', 'upstream', '--seq', '3');
-  assert.deepEqual(one.stdout.trimEnd().split('\n'), all.split('\n').slice(1, 3));
-  assert.ok(one.stdout.includes(`,"line":${`${lines[2]}`.trimEnd()}}`), 'digit by digit');
-  const json = await forward(data, 'dead', 'upstream', '--json');
-  assert.equal(json.stdout, all);
-  const none = await forward(data, 'dead', '--seq', '11');
-  assert.deepEqual([none.code, none.stdout], [0, '']);
+  const ofThird = all.split('\n').slice(1, 3).join('\n');
+  assert.ok(ofThird.includes(`,"line":${`${lines[2]}`.trimEnd()}}`), 'digit by digit');
+  await runRows({ DATA: data }, [
+    ['forward dead --data $DATA', 0, DEAD],
+    ['forward dead upstream --seq 3 --data $DATA', 0, ofThird],
+    ['forward dead upstream --json --data $DATA', 0, all],
+    ['forward dead --seq 11 --data $DATA', 0],
+  ]);
 });
 
-test('the columns of dead are aligned in all rows, whatever follows, in a pipe and on a terminal', async (t) => {
+const WIDE = `
+seq                       time                 outcome             status  event            asset key      reason
+2                         2026-11-20 15:04:05  refused             400     materialization  k              no
+3                         2026-11-20 15:04:05  in doubt, given up          materialization  warehouse      no
+1000000-9007199254740990  2026-11-20 15:04:05  removed                                                     no
+4                         2026-11-20 15:04:05  refused             503     materialization  …at is longer  answers 503:…
+5                         2026-11-20 15:04:05  refused             400     materialization  k              no
+`.trimStart();
+
+const NARROW = `
+seq  time                 outcome   status  event            asset key  reason
+5    2026-11-20 15:04:05  refused   400     materialization  k          no
+`.trimStart();
+
+test('the columns of dead are aligned in all rows, as wide as these, in a pipe and on a terminal', async (t) => {
   const data = await newForwardedFolder(t);
   const letters = await openLetters(openDisk(data));
   const append = (first: number, last: number, more: object) =>
@@ -316,22 +318,10 @@ test('the columns of dead are aligned in all rows, whatever follows, in a pipe a
   await append(1_000_000, 9_007_199_254_740_990, { outcome: 'removed' });
   await append(4, 4, { status: 503, line: line(4, 'a key that is longer'), reason: 'answers 503: and why, at length' });
   await append(5, 5, { status: 400, line: line(5, 'k') });
-  const { stdout } = await forward(data, 'dead');
-  const starts = ['time', 'outcome', 'status', 'event', 'asset key', 'reason'].map((title) => stdout.indexOf(title));
-  const rows = stdout.trimEnd().split('\n');
-  assert.equal(rows.length, 6, stdout);
-  for (const row of rows)
-    for (const start of starts) if (row.length > start) assert.match(row.slice(start - 2, start), /^ {2}$/, stdout);
-  for (const [at, start] of starts.slice(0, 2).entries())
-    for (const row of rows.slice(1))
-      assert.match(row.slice(start), [/^2026-/, /^(refused|in doubt|removed)/][at]!, stdout);
-  for (const row of rows.slice(1)) assert.match(row.slice(starts.at(-1)), /^(no$|answers)/, stdout);
-  const some = await forward(data, 'dead', '--seq', '5-6');
-  assert.match(
-    some.stdout,
-    /^seq {2}time {17}outcome {3}status {2}event {12}asset key {2}reason\n5 {4}2026-/,
-    'as wide as its rows',
-  );
+  await runRows({ DATA: data }, [
+    ['forward dead --data $DATA', 0, WIDE],
+    ['forward dead --seq 5-6 --data $DATA', 0, NARROW],
+  ]);
   if (noTerminal() !== false) return;
   const shown = (await onTerminal(['forward', 'dead', 'upstream', '--data', data], 160)).trimEnd().split('\n');
   assert.deepEqual(
@@ -344,12 +334,9 @@ test('the columns of dead are aligned in all rows, whatever follows, in a pipe a
 test('retry without a service sends nothing, and leaves no file behind', async (t) => {
   const data = await newForwardedFolder(t, { state: {} });
   await refuse(data, [2]);
-  const { code, stderr } = await forward(data, 'retry');
-  assert.equal(code, 75);
-  assert.match(
-    stderr,
-    /^assetlog: nothing was sent, since only a service has the token: no service has the folder; start it/,
-  );
+  const nothing =
+    /^assetlog: nothing was sent, since only a service has the token: no service has the folder; start it/;
+  await runRows({ DATA: data }, [['forward retry --data $DATA', 75, '', nothing]]);
   assert.deepEqual(
     (await openDisk(data).list()).filter((name) => /retry|ask/.test(name)),
     [],
@@ -359,55 +346,49 @@ test('retry without a service sends nothing, and leaves no file behind', async (
 test('skip, from and identity --new change a folder without a service, and are refused with 4 when one runs', async (t) => {
   const data = await newForwardedFolder(t);
   const before = await readSource(openDisk(data));
-  const skipped = await forward(data, 'skip', '--seq', '9');
-  assert.deepEqual([skipped.code, skipped.stdout], [0, 'upstream continues with event 10\n']);
+  await runRows({ DATA: data }, [
+    ['forward skip --seq 9 --data $DATA', 0, 'upstream continues with event 10'],
+    ['forward from upstream --seq 6 --data $DATA', 0, 'upstream continues with event 6; before, it was 10'],
+    ['forward from other --seq 13 --data $DATA', 0, 'other continues with event 13; before, it was new'],
+  ]);
   assert.match(readFileSync(join(data, 'dead-upstream.jsonl'), 'utf8'), /"outcome":"skipped".*"line":\{"seq":9,/);
-  const moved = await forward(data, 'from', 'upstream', '--seq', '6');
-  assert.deepEqual([moved.code, moved.stdout], [0, 'upstream continues with event 6; before, it was 10\n']);
-  const made = await forward(data, 'from', 'other', '--seq', '13');
-  assert.deepEqual([made.code, made.stdout], [0, 'other continues with event 13; before, it was new\n']);
   const identity = await forward(data, 'identity', '--new');
   const after = await readSource(openDisk(data));
   assert.deepEqual([identity.code, identity.stdout], [0, `the journal has the id ${after} now\n`]);
   assert.notEqual(after, before);
 
   await lockAsService(t, data);
-  for (const args of [
-    ['skip', 'upstream', '--seq', '6'],
-    ['from', 'upstream', '--seq', '2'],
-    ['identity', '--new'],
-  ]) {
-    const { code, stderr } = await forward(data, ...args);
-    assert.equal(code, 4, args[0]);
-    assert.match(stderr, / is in use by process (\d+|unknown); stop it/);
-  }
+  const inUse = / is in use by process (\d+|unknown); stop it/;
+  await runRows({ DATA: data }, [
+    ['forward skip upstream --seq 6 --data $DATA', 4, '', inUse],
+    ['forward from upstream --seq 2 --data $DATA', 4, '', inUse],
+    ['forward identity --new --data $DATA', 4, '', inUse],
+  ]);
   assert.deepEqual([await seqOf(data), await readSource(openDisk(data))], [5, after]);
 });
 
 test('an action that is not possible is refused with 2, and the error lists the possible ones', async (t) => {
   const data = await newForwardedFolder(t);
-  const refusals: readonly (readonly [string[], RegExp])[] = [
-    [
-      ['stauts'],
-      /there is no action stauts; give one of status, test, dead, retry, skip, from, identity, ddl; did you mean status\?/,
-    ],
-    [['dead', 'hub'], /name a destination of .*: upstream/],
-    [['from', '../x', '--seq', '1'], /name a destination of .*: upstream/],
-    [['skip', 'upstream'], /add --seq N/],
-    [['identity'], /add --new/],
-    [['skip', '--seq', '11'], /upstream continues with event 9; begin there/],
-    [['from', '--seq', '14'], /the journal ends with event 12/],
-    [['dead', '--seq', '7-3'], /--seq "7-3" is not a seq such as 7, or a range such as 7-12/],
-  ];
-  for (const [args, message] of refusals) {
-    const { code, stderr } = await forward(data, ...args);
-    assert.equal(code, 2, `${args}: ${stderr}`);
-    assert.match(stderr, message);
-  }
-  assert.equal(await seqOf(data), 8);
   const plain = newFolder(t);
   writeFileSync(join(plain, FIRST), bytes);
-  assert.match((await forward(plain, 'dead')).stderr, /name a destination of .*: it was never forwarded/);
+  await runRows({ DATA: data, PLAIN: plain }, [
+    [
+      'forward stauts --data $DATA',
+      2,
+      '',
+      /there is no action stauts; give one of status, test, dead, retry, skip, from, identity, ddl; did you mean status\?/,
+    ],
+    ['forward dead hub --data $DATA', 2, '', /name a destination of .*: upstream/],
+    ['forward from ../x --seq 1 --data $DATA', 2, '', /name a destination of .*: upstream/],
+    ['forward skip upstream --data $DATA', 2, '', /add --seq N/],
+    ['forward identity --data $DATA', 2, '', /add --new/],
+    ['forward skip --seq 11 --data $DATA', 2, '', /upstream continues with event 9; begin there/],
+    ['forward from --seq 14 --data $DATA', 2, '', /the journal ends with event 12/],
+    ['forward dead --seq 7-3 --data $DATA', 2, '', /--seq "7-3" is not a seq such as 7, or a range such as 7-12/],
+    ['forward dead --data $PLAIN', 2, '', /name a destination of .*: it was never forwarded/],
+    ['forward ddl nats', 2, '', 'assetlog: give assetlog forward ddl clickhouse; other destinations need no table'],
+  ]);
+  assert.equal(await seqOf(data), 8);
 });
 
 test('ddl prints the SQL of ClickHouse, and needs no folder', async (t) => {
@@ -428,11 +409,6 @@ test('ddl prints the SQL of ClickHouse, and needs no folder', async (t) => {
     '  replicated_deduplication_window = 10000,',
     '  replicated_deduplication_window_seconds = 604800,',
   ]);
-  const other = await runHere(['forward', 'ddl', 'nats']);
-  assert.deepEqual(
-    [other.code, other.stderr],
-    [2, 'assetlog: give assetlog forward ddl clickhouse; other destinations need no table\n'],
-  );
 });
 
 test('status of a running service is right, retry sends its dead letters again, and after SIGKILL it is not running', async (t) => {
@@ -449,29 +425,32 @@ test('status of a running service is right, retry sends its dead letters again, 
   forwardFile(file, { name: 'upstream', to: url, ratePerSecond: 2 });
   const service = await startService(t, { args: ['--forward', file] });
   const { data } = service;
-  const command = (...args: string[]) => run(['forward', ...args, '--data', data]);
   const metrics = async () =>
     samplesOf(await metricsOf(service)).get('assetlog_forward_dead_letters{destination="upstream"}');
   for (const key of ['a', 'b', 'c', 'd']) await record(service, `observation/${key}`);
   await eventually('all are refused', async () => (await statusOf(data)).destinations[0]?.['dead_letters'] === 4);
   await eventually('the metrics count four dead letters', async () => (await metrics()) === 4);
-  const skipped = await command('skip', '--seq', '2');
-  assert.deepEqual([skipped.code, skipped.stdout], [0, 'given up: 1\n']);
+  await runRows({ DATA: data }, [['forward skip --seq 2 --data $DATA', 0, 'given up: 1']]);
   assert.equal(await metrics(), 3);
-  for (const seq of ['2', '5']) {
-    const { code, stderr } = await command('skip', '--seq', seq);
-    assert.equal(code, 4, 'the event has no open letter');
-    assert.match(stderr, /is in use by process (\d+|unknown); stop it/);
-  }
+  const inUse = / is in use by process (\d+|unknown); stop it/; // the event has no open letter
+  await runRows({ DATA: data }, [
+    ['forward skip --seq 2 --data $DATA', 4, '', inUse],
+    ['forward skip --seq 5 --data $DATA', 4, '', inUse],
+  ]);
   accepted = 2;
-  const some = await command('retry', 'upstream');
-  assert.deepEqual([some.code, some.stdout], [1, '2 of 3 were accepted\n']);
-  assert.equal(some.stderr, 'assetlog: assetlog forward dead upstream shows why the others were not\n');
+  await runRows({ DATA: data }, [
+    [
+      'forward retry upstream --data $DATA',
+      1,
+      '2 of 3 were accepted',
+      'assetlog: assetlog forward dead upstream shows why the others were not',
+    ],
+  ]);
   accepted = 9;
-  const rest = await command('retry');
-  assert.deepEqual([rest.code, rest.stdout], [0, '1 of 1 were accepted\n']);
-  const again = await command('retry', '--seq', '3-4');
-  assert.deepEqual([again.code, again.stdout], [0, '0 of 0 were accepted\n']);
+  await runRows({ DATA: data }, [
+    ['forward retry --data $DATA', 0, '1 of 1 were accepted'],
+    ['forward retry --seq 3-4 --data $DATA', 0, '0 of 0 were accepted'],
+  ]);
   const ids = service.events().map(({ id }) => `"${id}"`);
   assert.deepEqual(
     got.map(([key]) => key),

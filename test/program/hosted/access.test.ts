@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import { limits } from '../../../src/config/limits.ts';
 import { newToken, sha256 } from '../../../src/deployments/tokens.ts';
 import { runHere } from '../../support/command-output.ts';
+import { runRows } from '../../support/command-rows.ts';
 import { entryOf, REPORT, rewrite, writeDeployments } from '../../support/deployments.ts';
 import { entriesOf } from '../../support/log.ts';
 import { metricsOf } from '../../support/metrics.ts';
@@ -92,12 +93,9 @@ test('through a trusted proxy the bad tokens of one client do not limit another 
   }
   assert.deepEqual(statuses, [...Array(limits.failuresMax).fill(401), 429]);
   assert.equal(await report('203.0.113.2'), 401);
-  const bad = await run(['--port', '0', ...args, '--trusted-proxy', 'proxy.example']);
-  assert.equal(bad.code, 2);
-  assert.match(bad.stderr, /--trusted-proxy "proxy\.example" is not an address such as 127\.0\.0\.1/);
 });
 
-test('a token is printed with its name, its rights and its end, unless these are wrong', async () => {
+test('a token is printed with its name, its rights and its end', async () => {
   const inAMinute = new Date(Date.now() + 60_000).toISOString().slice(0, 10); // a day lasts until its end
   for (const [args, entry] of [
     [[], { name: 'client' }], // and not the name of the service
@@ -113,19 +111,6 @@ test('a token is printed with its name, its rights and its end, unless these are
     const { sha256: _, ...printed } = JSON.parse(stdout.split('\n')[1] ?? '');
     assert.deepEqual(printed, entry);
   }
-  const noRights = 'is not a list of rights; use report, read, forward, erase or report,read,forward,erase';
-  const noDay = 'is not a day that exists, such as 2027-01-31 (until its end in UTC), or ';
-  for (const [option, values, problem] of [
-    ['--may', ['write', 'report read', 'read,', 'read,read'], noRights],
-    ['--not-after', ['2026-02-30', '2026-13-01', '2026-12-31T12:00', 'tomorrow'], noDay],
-    ['--not-after', ['2020-01-31', new Date(Date.now() - 1_000).toISOString()], 'is in the past; give a later date'],
-  ] as const) {
-    for (const value of values) {
-      const { code, stdout, stderr } = await runHere(['token', option, value]);
-      assert.deepEqual([code, stdout], [2, ''], value);
-      assert.ok(stderr.startsWith(`assetlog: ${option} ${JSON.stringify(value)} ${problem}`), stderr);
-    }
-  }
 });
 
 test('a token is written to a new file that only its owner may read, and then only its entry is printed', async (t) => {
@@ -139,13 +124,11 @@ test('a token is written to a new file that only its owner may read, and then on
   assert.deepEqual(JSON.parse(printed.stdout), { name: 'ci', sha256: sha256(text.trim()).toString('hex') });
 
   symlinkSync(join(folder, 'elsewhere'), join(folder, 'link'));
-  for (const name of ['hub.token', 'link']) {
-    const again = await runHere(['token', '--out', join(folder, name)]);
-    assert.deepEqual([again.code, again.stdout], [2, '']);
-    assert.match(again.stderr, /^assetlog: \S+ exists, and is not replaced; name a new file\n$/);
-  }
+  const exists = 'assetlog: $FOLDER/hub.token exists, and is not replaced; name a new file';
+  await runRows({ FOLDER: folder }, [
+    ['token --out $FOLDER/hub.token', 2, '', exists],
+    ['token --out $FOLDER/link', 2, '', exists.replace('hub.token', 'link')],
+    ['token --out $FOLDER/no/token', 2, '', /ENOENT/],
+  ]);
   assert.deepEqual([readFileSync(file, 'utf8'), readdirSync(folder).sort()], [text, ['hub.token', 'link']]);
-  const nowhere = await runHere(['token', '--out', join(folder, 'no/token')]);
-  assert.deepEqual([nowhere.code, nowhere.stdout], [2, '']);
-  assert.match(nowhere.stderr, /ENOENT/);
 });

@@ -142,20 +142,6 @@ test('a deployments file that does not answer is in the log and in /readyz, and 
   await assert.rejects(within('a start', 20_000, start), { exitCode: 5 });
 });
 
-test('deployments that were read from a pipe stay after SIGHUP', async (t) => {
-  const { file, tokenOf } = writeDeployments(t, ['prod']);
-  const under = ['bash', '-c', `exec "$@" --deployments <(cat '${file}')`, 'bash'];
-  const service = await startService(t, { under });
-  process.kill(service.pid, 'SIGHUP');
-  const token = `Service-Cloud-Api-Token: ${tokenOf('prod')}`;
-  await sleep(100);
-  assert.equal((await ask(service.port, post(`/prod/${REPORT}`, undefined, [token]))).status, 200);
-  assert.equal((await ask(service.port, get('/readyz'))).body, '{"status":"ok"}');
-  const { code, stderr } = await service.kill();
-  assert.equal(code, 0, stderr);
-  assert.doesNotMatch(stderr, /refused/);
-});
-
 test('a start warns of a data folder or a deployments file that others may write to', {
   skip: process.getuid?.() === 0 ? false : 'only root can give a file to another group',
 }, async (t) => {

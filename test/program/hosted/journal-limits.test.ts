@@ -83,31 +83,6 @@ test('a full deployment refuses reports with its limit, also after a restart, an
   assert.equal((await runHere(['verify', '--data', join(service.data, 'full')])).code, 0);
 });
 
-test('the limit of one deployment removes its oldest segments, and another one keeps all', async (t) => {
-  const service = await hostWith(
-    t,
-    { small: { retainBytes: '16KiB' }, other: {}, large: { retainBytes: 900_000 } },
-    { args: ['--retain-bytes', '1GB'] },
-  );
-  for (const name of ['small', 'other', 'large']) {
-    for (let round = 0; round < 20; round += 1) assert.ok(hasNone(await reportTo(service, name, 10)), name);
-  }
-  await eventually('only the last segments are left', () => bytesIn(service.data, 'small') < 24 * 1024);
-  assert.deepEqual([segmentsIn(service.data, 'other').length, segmentsIn(service.data, 'large').length], [1, 1]);
-  const removed = service.notices.filter((line) => line.includes('segment removed'));
-  assert.ok(removed.length > 0 && removed.every((line) => line.includes('"deployment":"small"')));
-});
-
-test('while a destination needs the oldest events, only the deployment at its limit gets 503', async (t) => {
-  const args = ['--forward-to', 'http://127.0.0.1:1/{deployment}', '--retain-bytes', '1GB'];
-  const service = await hostWith(t, { small: { retainBytes: '16KiB' }, other: {} }, { args });
-  const [small, other] = await Promise.all([loadOf(service, 'small', 20), loadOf(service, 'other', 20)]);
-  assert.ok(refusedIn(small) > 0);
-  assert.ok(hasNone(other));
-  assert.match(errorOf(await service.report('small')), /upstream/);
-  assert.ok(!service.notices.some((line) => line.includes('segment removed')));
-});
-
 test('a smaller limit is logged with the events that go, and these go at the next look, also of a closed journal', async (t) => {
   const limits = { retainCheckMs: 3_600_000 };
   const service = await host(t, ['open', 'shut', 'days'], {

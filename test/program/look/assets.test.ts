@@ -5,9 +5,10 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { encodeBatch } from '../../../src/journal/line/record.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
-import { runRows } from '../../support/command-rows.ts';
+import { agedJournal } from '../../support/aged-events.ts';
+import { type CommandRow, runRows } from '../../support/command-rows.ts';
 import { encodeMembers, type PlainEvent } from '../../support/plain-event.ts';
-import { newFolder } from '../../support/program.ts';
+import { newFolder, startService } from '../../support/program.ts';
 import { FIRST, START } from '../../support/segments.ts';
 
 const TIME = '2026-11-20T15:00:00.000Z';
@@ -85,16 +86,30 @@ const CSV_OF_B = [
   '',
 ].join('\r\n');
 
-test('assets are filtered by key and by failing checks, and shown as a table and as CSV', async (t) => {
+test('assets are shown as a table and as CSV', async (t) => {
   await runRows({ DATA: journal(t) }, [
-    ['assets $DATA --key a', 0, ['a']],
-    ['assets $DATA --key-prefix a', 0, ['a', 'a/1']],
-    ['assets $DATA --failing', 0, ['b']],
-    ['assets $DATA --key-begins-with a/1', 0, ['a/1']],
-    ['assets $DATA --key-begins-with a --key a/1', 0, ['a/1']],
     ['assets $DATA --table', 0, TABLE],
     ['assets $DATA --csv --key b', 0, CSV_OF_B],
   ]);
+});
+
+test('the options for keys and failing checks filter alike in a folder and at a service', async (t) => {
+  const failing = ['a/1', 'c/1', 'é/1'].map((key) => `1 failed ${key}`);
+  const data = agedJournal(t, [...['b', 'a', 'a/2', 'ab'].map((key) => `2 passed ${key}`), ...failing]);
+  const { url } = await startService(t, { data });
+  const rows: readonly CommandRow[] = [
+    ['assets', 0, ['a', 'a/1', 'a/2', 'ab', 'b', 'c/1', 'é/1']],
+    ['assets --key-prefix a', 0, ['a', 'a/1', 'a/2']],
+    ['assets --key-begins-with a', 0, ['a', 'a/1', 'a/2', 'ab']],
+    ['assets --key-begins-with a/', 0, ['a', 'a/1', 'a/2']],
+    [`assets --key-begins-with '["a","1"]'`, 0, ['a/1']],
+    ['assets --key-begins-with b/', 0, ['b']],
+    ['assets --failing', 0, ['a/1', 'c/1', 'é/1']],
+    ['assets --failing --key-prefix a', 0, ['a/1']],
+    ['assets --key a/1', 0, ['a/1']],
+    ['assets --key-begins-with a --key a/1', 0, ['a/1']],
+  ];
+  await runRows({ DATA: data, URL: url }, rows, { endings: ['--data $DATA', '--url $URL'] });
 });
 
 const LATE = '2026-11-19T10:00:00.1Z';

@@ -156,7 +156,6 @@ test('a name is shown as it was sent, and a name that would not be is refused', 
     await sent.put(hub.url, at + 1, at + 1, { headers: { 'Assetlog-Name': encodeURIComponent(name) } });
     assert.deepEqual(namesOf(await sourcesAt(hub.url)), [name]);
   }
-  await runRows({ DATA: newFolder(t) }, [[`serve --name 'a\nb' --data $DATA`, 2, '', /--name/]]);
 });
 
 /** A hosted hub with two deployments. */

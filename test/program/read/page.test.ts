@@ -8,7 +8,6 @@ import { startService } from '../../support/program.ts';
 import { ask, errorOf, get, post, type WireReply } from '../../support/wire.ts';
 
 const BROWSER = 'Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8';
-const FROM_ANOTHER_SITE = ['Sec-Fetch-Site: cross-site', 'Sec-Fetch-Mode: navigate'];
 
 function isPage({ status, body, headers }: WireReply): boolean {
   return (
@@ -97,17 +96,6 @@ test('a page address without its last slash redirects a browser, and the address
     ],
     [401, 404, 401],
   );
-});
-
-test('a link from another site can open the page, and nothing else', async (t) => {
-  const { port } = await startService(t);
-  const link = (target: string, dest: string, ...more: readonly string[]) =>
-    ask(port, get(target, BROWSER, ...FROM_ANOTHER_SITE, `Sec-Fetch-Dest: ${dest}`, ...more));
-  assert.ok(isPage(await link('/', 'document')));
-  assert.equal((await link('/', 'iframe')).status, 403);
-  assert.equal((await link('/', 'document', 'Origin: http://evil.example')).status, 403);
-  for (const target of ['/events', '/readyz', '/openapi.json', '/nothing'])
-    assert.equal((await link(target, 'document')).status, 403, target);
 });
 
 test('if reading is off, the reply names the option that turns it on', async (t) => {

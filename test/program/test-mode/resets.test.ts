@@ -26,7 +26,7 @@ test('a service in test mode reports its mode, and removes its own folder when i
   assert.equal(existsSync(data), false);
 });
 
-test('--test keeps the folder of --data, and refuses --deployments and a journal that was made without --test', async (t) => {
+test('--test keeps the folder of --data, and refuses a journal that was made without --test', async (t) => {
   const data = newFolder(t);
   const first = await standIn(t, ['--test'], data);
   await first.call('POST', '/report_asset_observation/a');
@@ -45,8 +45,6 @@ test('--test keeps the folder of --data, and refuses --deployments and a journal
   assert.equal(refused.code, 2);
   assert.match(refused.stderr, /a journal that was not made with --test/);
   assert.equal(eventsIn(real.data).length, 1);
-  const hosted = await launch(['serve', '--test', '--deployments', 'file.json']).finished;
-  assert.deepEqual([hosted.code, hosted.stderr.includes('--test has no --deployments')], [2, true]);
 });
 
 test('a reset empties the journal, and clears assets, faults, refusals and idempotency keys', async (t) => {
