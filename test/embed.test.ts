@@ -282,7 +282,7 @@ test('expectNone resolves at its timeout, and fails at the first match, also one
     const early = service.expectNone({ assetKey: 'c' }, { timeoutMs: 600_000 });
     const rejected = assert.rejects(
       early,
-      /^Error: the wait for no event that matches \{"assetKey":"c"\} ended early, before the /,
+      /^Error: the check that no event matches \{"assetKey":"c"\} ended early, before the /,
     );
     await Promise.all([end(), rejected]);
   }
@@ -348,7 +348,7 @@ test('a filter matches members of metadata at any depth, and numbers by value or
     [['a'], /^TypeError: metadata is a Array; /],
     [{ at: [new Date(0)] }, /^TypeError: metadata\.at\[0\] is a Date; give JSON values, or a bigint for /],
     [{ check: () => true }, /^TypeError: metadata\.check is a function; /],
-    [{ rows: Number.NaN }, /^TypeError: metadata\.rows is NaN, which no number in JSON is$/],
+    [{ rows: Number.NaN }, /^TypeError: metadata\.rows is NaN, which JSON cannot represent$/],
     [cyclic, /^TypeError: metadata(\.own)+ is nested deeper than metadata may be$/],
   ] as const) {
     const filter = { metadata } as unknown as EventFilter;

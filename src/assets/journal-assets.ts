@@ -385,9 +385,12 @@ export class JournalAssets implements Follower {
     const { notices } = this.#options;
     if (problem === undefined) notices.info('the state of the assets can be written again');
     else
-      notices.warn('the state of the assets could not be written; it is tried again, and no event waits for it', {
-        problem,
-      });
+      notices.warn(
+        'the state of the assets could not be written; the write is tried again, and no event waits for it',
+        {
+          problem,
+        },
+      );
   }
 }
 

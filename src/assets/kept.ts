@@ -38,7 +38,7 @@ export async function loadKept(loading: Loading): Promise<{ readonly kept: Kept;
   const { disk, newStates, notices, limits } = loading;
   const states = newStates();
   const found = await readState(disk, states, limits).catch((error: Error) => {
-    notices.warn('the state of the assets cannot be read; it is made again from the events', {
+    notices.warn('the state of the assets cannot be read; it is rebuilt from the events', {
       problem: error.message,
     });
     return undefined;
@@ -48,14 +48,18 @@ export async function loadKept(loading: Loading): Promise<{ readonly kept: Kept;
   if (found !== undefined && (await isOfJournal(loading, found.kept.end, contents))) {
     noteUnseen(loading, found.kept, contents);
     if (found.broken > 0)
-      notices.warn('the state of some assets is broken; it begins with their next events', { assets: found.broken });
+      notices.warn('the state of some assets is broken; it starts again with their next events', {
+        assets: found.broken,
+      });
     return found;
   }
   states.drop();
   if (names.includes(STATE_FILE)) {
     const problem =
-      found === undefined ? 'it is not whole' : `it ends with event ${found.kept.end.seq}, which is another one`;
-    notices.warn('the state of the assets is made again from the events', { file: STATE_FILE, problem });
+      found === undefined
+        ? 'it is incomplete'
+        : `it ends with event ${found.kept.end.seq}, which is not the same in the journal`;
+    notices.warn('the state of the assets is rebuilt from the events', { file: STATE_FILE, problem });
   }
   const seq = contents.clearedSeq;
   const kept = { states: newStates(), seq, end: { seq, id: '', crc: '' }, sinceSeq: seq + 1, unseen: [] };

@@ -160,7 +160,7 @@ export function openClient(
       const onConnect = () => {
         sent = true;
       };
-      const onClose = () => fail(new Error('the connection was closed before the whole reply'));
+      const onClose = () => fail(new Error('the connection was closed before the reply was complete'));
       const own = { method, headers: headersWith(token, headers), agent };
       const httpRequest = request(url, route.options(url, own), (reply) => {
         const { statusCode: status = 0, headers } = reply;

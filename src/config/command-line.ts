@@ -161,4 +161,4 @@ function operandsIn(runs: readonly Run[], max: number, problems: string[]): read
 
 const NAME_IT = 'options are written --name value';
 const QUOTE_IT = 'a value of several words needs quotes';
-const TOGETHER = 'it takes no value, and arguments that are no options stand together';
+const TOGETHER = 'it takes no value, and arguments that are not options must stand together';

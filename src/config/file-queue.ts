@@ -14,7 +14,7 @@ export class LateFileError extends Error {
   readonly late: string;
 
   constructor(path: string, late: string) {
-    const problem = `${late} was not read to its end in time; check its file system, or what writes to the pipe`;
+    const problem = `${late} was not read to its end in time; check its file system, or the program that writes to the pipe`;
     super(path === late ? problem : `${path} waits for another file: ${problem}`);
     this.late = late;
   }

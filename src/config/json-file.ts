@@ -65,7 +65,7 @@ export class Checker {
       if (names.includes(name)) continue;
       this.refuse(
         path === '' ? name : `${path}.${name}`,
-        `is not known here; there are ${names.join(', ')}${didYouMean(name, names)}`,
+        `is unknown; use one of ${names.join(', ')}${didYouMean(name, names)}`,
       );
     }
   }

@@ -49,7 +49,7 @@ export async function announceSmaller(
     const { retainBytes: retain_bytes, retainDays: retain_days } = retain;
     // If there is no folder, there are no events.
     const { events } = await new Retention({ disk, retain, limits, notices }, { files: 0 }).due().catch(() => NOTHING);
-    const message = 'a smaller limit of a deployment removes events at the next look of retention';
+    const message = 'a smaller limit of a deployment removes events at the next run of retention';
     notices.warn(message, { deployment, events, retain_bytes, retain_days });
   }
 }

@@ -61,7 +61,7 @@ function isSame(found: unknown, wanted: unknown): boolean {
 
 function checkValue(value: unknown, depthMax: number, path: string): void {
   if (value === null || ['string', 'number', 'bigint', 'boolean', 'undefined'].includes(typeof value)) {
-    if (Number.isNaN(value)) throw new TypeError(`${path} is NaN, which no number in JSON is`);
+    if (Number.isNaN(value)) throw new TypeError(`${path} is NaN, which JSON cannot represent`);
     return;
   }
   const inArray = Array.isArray(value);

@@ -102,7 +102,7 @@ export class Waits {
     const { found, end } = await this.runRead(() => this.#find(wait));
     if (end === undefined)
       throw new Error(`an event matched ${wait.shown}, and none was expected: ${this.#textOf(found[0]!)}`);
-    if (end.isEarly) throw new Error(`the wait for no event that matches ${wait.shown} ended early, ${end.text}`);
+    if (end.isEarly) throw new Error(`the check that no event matches ${wait.shown} ended early, ${end.text}`);
   }
 
   /** Runs a read of the journal, after a running reset. `awaitReads` waits for it. */

@@ -26,7 +26,7 @@ export function readEventTime(text: string): EventTime {
   }
   if (second === '60') return wrong('its second is 60; send 59, since leap seconds are not accepted');
   if (Number(hour) > 23 || Number(minute) > 59 || Number(second) > 59) {
-    return wrong(`${hour}:${minute}:${second} is no time of a day; send ${eventTimeForm}`);
+    return wrong(`${hour}:${minute}:${second} is not a time of day; send ${eventTimeForm}`);
   }
   const local = `${year}-${month}-${day}T${hour}:${minute}:${second}`;
   if (Number(zoneHour) > 23 || Number(zoneMinute) > 59) {

@@ -134,8 +134,8 @@ export class Ack {
   /** Why nothing is recorded now, as a sentence for the client; undefined if reports are recorded. */
   get refusal(): string | undefined {
     if (this.#isOpen) return undefined;
-    const why = this.#isStopped ? STOPPED : 'it does not have all earlier ones';
-    return `not recorded: ${this.#options.name} has to have each event as well, and ${why}; send the report again later`;
+    const why = this.#isStopped ? STOPPED : 'it does not have all earlier events';
+    return `not recorded: ${this.#options.name} must have each event too, and ${why}; send the report again later`;
   }
 
   /** The destination has all events up to this one, except for the missing ones. */
@@ -243,12 +243,12 @@ export class Ack {
   }
 
   get #notYet(): string {
-    return `recorded here, not yet at ${this.#options.name}${this.#isStopped ? `: ${STOPPED}` : ''}; it is forwarded all the same`;
+    return `recorded here, not yet at ${this.#options.name}${this.#isStopped ? `: ${STOPPED}` : ''}; it will still be forwarded`;
   }
 
   get #notTaken(): string {
     const { name } = this.#options;
-    return `recorded here, and ${name} does not take it; the operator finds it with assetlog forward dead ${name}`;
+    return `recorded here, and ${name} does not accept it; the operator finds it with assetlog forward dead ${name}`;
   }
 }
 

@@ -22,7 +22,7 @@ export class NotPossibleError extends Error {}
 export async function cursorProblem(disk: Disk, name: string, limits: Limits): Promise<string | undefined> {
   const written = await readPipeState(disk, name, limits);
   if (written === undefined || !isOfAlarms(written)) return undefined;
-  return `${name} is a hook with "on": it gets what begins and ends, and has neither a position nor dead letters`;
+  return `${name} is a hook with "on": it gets the start and the end of alarms, and has neither a position nor dead letters`;
 }
 
 /**
@@ -46,8 +46,8 @@ export async function skip(disk: Disk, name: string, seqs: SeqRange, limits: Lim
   if (isGone || (areOpen && !isNext) || (state.kind === 'found' && last <= seq))
     return giveUp(letters, name, seqs, open.length);
   check(state.kind === 'found', `the cursor of ${name} is ${state.kind}; set it with forward from`);
-  check(!canBeAsked(value), `${name} says itself what it needs next; mend what stops it`);
-  check(first === seq + 1, `${name} continues with event ${seq + 1}; begin there`);
+  check(!canBeAsked(value), `${name} itself determines its next event; solve the problem that stops it`);
+  check(first === seq + 1, `${name} continues with event ${seq + 1}; start there`);
   checkEnd(await readLastSeq(disk, limits), last);
   let [lines, id]: [number, string | null] = [0, null];
   for await (const line of readLines(disk, seqs, limits)) {
@@ -77,13 +77,13 @@ export async function continueFrom(disk: Disk, name: string, seq: number, limits
   const isFound = state.kind === 'found';
   const isAsked = canBeAsked(value);
   const leaveOut = `identity --new --seq ${seq} leaves events out`;
-  check(!isAsked || seq <= next, `${name} says itself what it needs next; ${leaveOut}`);
+  check(!isAsked || seq <= next, `${name} itself determines its next event; ${leaveOut}`);
   if (isFound && next < seq) {
     const letters = await openLetters(disk, name, limits);
     await letters.append(skipped({ first: next, last: seq - 1 }));
   }
   await save(disk, name, { ...value, seq: seq - 1, id: null, sending: undefined });
-  const unless = isAsked ? ', unless it knows this journal and says what is next' : '';
+  const unless = isAsked ? ', unless it knows this journal and needs another event' : '';
   return `${name} continues with event ${seq}${unless}; before, it was ${isFound ? next : state.kind}`;
 }
 

@@ -23,7 +23,7 @@ export function headerProblems(value: unknown, tokenHeader: unknown): (readonly 
       return [['', 'has a name that no header can have']];
     const key = name.toLowerCase();
     if (OWNED.test(key) || taken.has(key)) {
-      return [[`.${name}`, 'is of the protocol, of the token, or there twice; leave it out']];
+      return [[`.${name}`, 'is a header of the protocol or of the token, or is given twice; leave it out']];
     }
     taken.add(key);
     return isValue(given) ? [] : [[`.${name}`, 'must be a text of one line of ASCII, or {"file": "PATH"}']];

@@ -349,7 +349,7 @@ function checkName(name: unknown, path: string, names: Set<string>, checker: Che
     const problem = 'must be up to 63 lower-case letters, digits and -, and begin with a letter or a digit';
     checker.refuse(`${path}.name`, problem);
   } else if (names.has(name)) {
-    checker.refuse(`${path}.name`, `is ${name}, as that of another destination; choose another`);
+    checker.refuse(`${path}.name`, `is ${name}, like another destination; choose another`);
   } else names.add(name);
 }
 
@@ -393,7 +393,7 @@ function urlProblem(to: unknown, { deployments }: DestinationOptions, isListed: 
   const scheme = schemeOf(given);
   if (scheme !== '' && !schemes.has(scheme.toLowerCase())) {
     const all = [...schemes].map((one) => `${one}://`).join(', ');
-    return `has the scheme ${scheme}, which is none of a destination; there are ${all}`;
+    return `has the scheme ${scheme}, which no destination has; use one of ${all}`;
   }
   const one = given.replaceAll(DEPLOYMENT, 'deployment');
   const [kind] = kindsWith(one);
@@ -417,7 +417,7 @@ function meaningless(to: string): readonly string[] {
 
 /** @returns the problem of a member or a flag that has no meaning */
 function noUse(to: string): string {
-  return `means nothing to a destination with the scheme ${schemeOf(to)}; leave it out`;
+  return `has no meaning for a destination with the scheme ${schemeOf(to)}; leave it out`;
 }
 
 /** @returns the scheme; empty if there is none */
@@ -467,7 +467,7 @@ function kindsIn(on: readonly (AlarmKind | typeof CHANGED)[]): readonly AlarmKin
 const CHANGED = 'changed';
 /** Log message about hooks of version 0.3. */
 const EACH_FAILURE =
-  '"failed" now posts when a check begins to fail; for each failure leave out "on" and write "only": {"type": "check", "passed": false}';
+  '"failed" now posts when a check starts to fail; for each failure leave out "on" and write "only": {"type": "check", "passed": false}';
 
 function areDeployments(value: unknown): boolean {
   return Array.isArray(value) && value.length > 0 && value.every((name) => isText(name) && deploymentName.test(name));

@@ -392,7 +392,7 @@ const PACKED_HEADER = 'Content-Encoding';
 export const packedHeader = {
   name: PACKED_HEADER,
   in: 'header',
-  description: 'The body is one member of gzip. Packed and unpacked it has at most the bytes of a body.',
+  description: 'The body is one member of gzip. Compressed and decompressed it has at most the bytes of a body.',
   schema: { ...TEXT, enum: ['gzip'] },
 };
 const KEY_HEADER = 'Idempotency-Key';

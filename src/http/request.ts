@@ -88,7 +88,7 @@ function checkType(type: string | undefined, types: readonly string[]): void {
     const problem = (value: string) =>
       stray === undefined
         ? `Content-Type is ${value}; a body needs ${wanted}`
-        : `Content-Type is ${value}, and ${shown(stray)} is no parameter; write charset=utf-8 or leave it out`;
+        : `Content-Type is ${value}, and ${shown(stray)} is not a parameter; write charset=utf-8 or leave it out`;
     throw quotingRefusal(400, shown(type), 'logged', problem);
   }
   for (const [, name = '', quoted, token] of (parsed[2] ?? '').matchAll(PARAMETER)) {

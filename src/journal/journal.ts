@@ -332,7 +332,7 @@ export class Journal implements JournalFigures {
       await this.#followers.closing(segment.chain.seq - 1);
       await markCleanStop(this.#options.disk, { ...segment, file: segment.file.name });
     } catch (error) {
-      this.#options.notices.warn('the stop could not be noted; the next start will rewrite the last file', {
+      this.#options.notices.warn('the stop could not be marked as clean; the next start will rewrite the last file', {
         problem: (error as Error).message,
       });
     }

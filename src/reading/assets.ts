@@ -40,9 +40,9 @@ interface AssetsQuery {
 function assetsParameters({ readAssetsMax }: Limits): QueryTable<AssetsQuery> {
   return {
     key_prefix: described('only assets whose key begins with these parts', keyParameter),
-    key_begins_with: described('the same, whose last part may be incomplete', keyStartParameter),
+    key_begins_with: described('the same, whose last part can be incomplete', keyStartParameter),
     failing: described('only assets with a failing check, and of their checks only these', booleanParameter(false)),
-    stale: described('only assets without an event for so long', durationParameter),
+    stale: described('only assets without an event for this time', durationParameter),
     after_key: described('only assets after this one', keyParameter),
     limit: described('at most so many', numberParameter(readAssetsMax, 1, readAssetsMax)),
     sort: described(

@@ -54,7 +54,7 @@ function eventsParameters(limits: Limits) {
   const events = numberParameter(undefined, 1, limits.readEventsMax);
   return {
     ...searchParameters(limits),
-    last: described('only the newest so many', events),
+    last: described('only this many of the newest', events),
     limit: described('at most so many, 100 by default; the oldest first', events),
     wait: described('seconds to wait for an event if there is none yet', numberParameter(undefined, 0, 60)),
   };

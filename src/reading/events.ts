@@ -75,7 +75,7 @@ function removedUpTo(seq: number): Refusal {
   const next = seq + 1;
   return new Refusal(
     410,
-    `the events up to seq ${seq} were removed; the first that is there is ${next}: continue with after_seq=${seq}`,
+    `the events up to seq ${seq} were removed; the first available one is ${next}: continue with after_seq=${seq}`,
     { firstSeq: next },
   );
 }

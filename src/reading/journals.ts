@@ -96,7 +96,7 @@ export class SharedByReadings {
 
   /** @throws Refusal 503 if the memory of readings is used up */
   checkMemory(): void {
-    if (this.buffers.isExhausted) throw unavailableRefusal('too many readings are at work; ask again');
+    if (this.buffers.isExhausted) throw unavailableRefusal('too many readings are active; ask again later');
   }
 }
 
@@ -315,7 +315,7 @@ export class ReadableJournal {
       if (gone !== undefined) onGone(gone);
       if (kind !== 'damage' || !isWhole || replaced.aborted || !this.#isNewDamage(text)) return;
       this.#options.notices.error(
-        'a journal is damaged, and what cannot be verified is not shown; see assetlog verify',
+        'a journal is damaged, and lines that cannot be verified are not shown; see assetlog verify',
         { folder: this.#disk.folder, problem: text },
       );
     };

@@ -45,8 +45,8 @@ const placeParameter: QueryParameter<SourceQuery['after']> = {
 
 function sourcesParameters({ forwardSourcesMax }: Limits): QueryTable<SourcesParameters> {
   return {
-    silent: described('only sources without a request for so long', durationParameter),
-    stopped: described('only sources that said they cannot send', booleanParameter(false)),
+    silent: described('only sources without a request for this time', durationParameter),
+    stopped: described('only sources that reported that they cannot send', booleanParameter(false)),
     after: described(
       'of these, only those after this one: its last_seen and its id, with a comma between',
       placeParameter,

@@ -29,7 +29,7 @@ async function resolveHost(host: string): Promise<string> {
     const { message } = error as Error;
     throw new StartError(
       exitCodeOf(error as Error),
-      `--host ${host} is not an address of this machine: ${message}; give another, or mend what resolves it`,
+      `--host ${host} is not an address of this machine: ${message}; give another, or correct its name resolution`,
     );
   }
 }

@@ -41,4 +41,4 @@ export function createFindReadable(
 }
 
 const READING_IS_OFF =
-  'reading is off: it needs --read if other machines reach the address of the service, and no --no-read';
+  'reading is off; start the service with --read if other machines reach its address, and without --no-read';

@@ -129,5 +129,5 @@ function filesIn(refused: ReadonlySet<string>): ReadonlyMap<string, string> {
 }
 
 const NONE: ReadonlyMap<string, string> = new Map();
-const REFUSED = 'it is refused, and what was read before stays in effect; see the log';
+const REFUSED = 'it is refused, and the previous version stays in effect; see the log';
 const LATE = 'it does not answer, and no other file is read before it does; check its file system';

@@ -22,7 +22,7 @@ const failures = {
   'lock lost': {
     cause: 'lock lost',
     exitCode: exitCodes.diskFailed,
-    message: 'the data folder is not locked any more and the service ends',
+    message: 'the data folder is no longer locked and the service ends',
   },
   defect: {
     cause: 'journal failed',

@@ -274,7 +274,7 @@ export function metricsText(counts: Metrics, figures: ShownFigures, { deployment
   );
   add('watched_asset_age_seconds', 'gauge', 'Time since the last event of the oldest asset under a key.', watched);
   const { refused, unsaved } = figures.assets;
-  const help = 'Events of new assets that the state of the assets had no memory for.';
+  const help = 'Events of new assets for which the state of the assets had no memory.';
   add('assets_refused_total', 'counter', help, [` ${refused}`]);
   gauge('assets_unsaved', 'Journals whose state of the assets could not be written.', unsaved);
   if (figures.freeBytes !== undefined) gauge('disk_free_bytes', 'Free space of the disk.', figures.freeBytes);
@@ -288,7 +288,7 @@ export function metricsText(counts: Metrics, figures: ShownFigures, { deployment
   counts.deployments?.show(add, figures.deployments ?? [], deploymentSeriesMax);
   const { sources, sourcesShare, silentSeconds, lostEvents, sourcesStopped, unsentEvents } = figures.hub;
   addForwarding(add, figures.forwarding, lostEvents);
-  gauge('hub_sources', 'Journals whose forwarded events are here; a sum.', sources);
+  gauge('hub_sources', 'Journals whose forwarded events this service has; a sum.', sources);
   gauge('hub_sources_stopped', 'Journals that cannot send; a sum.', sourcesStopped);
   gauge('hub_unsent_events', 'Events that these have not sent; a sum.', unsentEvents);
   gauge('hub_sources_ratio', 'Share of the sources that one journal accepts; the largest.', sourcesShare);
@@ -366,13 +366,9 @@ function addAlarms(add: Add, all: readonly ForwardFigures[]): void {
     const samples = hooks.map(({ destination, alarms }) => `{destination="${destination}"} ${figure(alarms)}`);
     add(name, 'gauge', help, samples);
   };
-  gauge(
-    'alarms',
-    'Alarms that a hook has heard of and that have not ended; a sum over deployments.',
-    (one) => one.told,
-  );
-  gauge('alarms_waiting', 'Alarms that are due and that a hook has not taken yet.', (one) => one.waiting);
-  gauge('alarms_left_out', 'Alarms that a hook does not hear of, since it has too many.', (one) => one.left);
+  gauge('alarms', 'Alarms that a hook was sent and that have not ended; a sum over deployments.', (one) => one.told);
+  gauge('alarms_waiting', 'Alarms that are due and that a hook has not accepted yet.', (one) => one.waiting);
+  gauge('alarms_left_out', 'Alarms that are not sent to a hook, since it has too many.', (one) => one.left);
   const posts = hooks.flatMap(({ destination, alarms }) =>
     [...alarms.posts].map(([name, count]) => {
       const [on, ...outcome] = name.split(' ');

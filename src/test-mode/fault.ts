@@ -189,7 +189,7 @@ function readHeaders(value: unknown, path: string): Readonly<Record<string, stri
   if (!isObject(value)) throw wrong(path, value, 'an object such as {"Location":"/login"}');
   for (const [name, text] of Object.entries(value)) {
     if (!/^[\w!#$%&'*+.^`|~-]+$/.test(name))
-      throw new FaultsError(`${path} has ${shown(name)}, which is no name of a header`);
+      throw new FaultsError(`${path} has ${shown(name)}, which is not the name of a header`);
     if (FRAMING.test(name)) throw new FaultsError(`${path}.${name} is set by the service; leave it out`);
     readHeader(text, `${path}.${name}`);
   }

@@ -274,7 +274,7 @@ test('a state of another journal, or one ahead of its journal, is rebuilt from t
   for (const count of [30, 50, 70]) {
     const again = await openKept(other(count));
     assert.equal(countOf((await again.state()).assets), count);
-    assert.equal(again.log.filter((line) => line.includes('made again')).length, 1);
+    assert.equal(again.log.filter((line) => line.includes('is rebuilt from the events')).length, 1);
   }
   const older = disk.afterCrash();
   const lines = older.bytes(segmentName(1))!;

@@ -50,7 +50,7 @@ test('a caller waits for a task that hangs only until its timeout, and later cal
   assert.equal(queue.late, '/dead');
   await assert.rejects(read('/other', LONG_MS), {
     message:
-      '/other waits for another file: /dead was not read to its end in time; check its file system, or what writes to the pipe',
+      '/other waits for another file: /dead was not read to its end in time; check its file system, or the program that writes to the pipe',
   });
   await assert.rejects(read('/dead', LONG_MS), /^Error: \/dead was not read/);
   assert.deepEqual(begun, ['/dead']);

@@ -118,11 +118,11 @@ test('operands after the first may not be split by an option, so that a value wi
   assert.deepEqual(operandsOf(['do', '--yes', 'a', '--tag=nightly', 'load']), quotes('load'));
   assert.deepEqual(operandsOf(['--tag', 'my', 'tag'], 0), quotes('tag'));
   assert.deepEqual(operandsOf(['a', '--yes', 'b'], 1), [
-    'unexpected argument "b" after --yes; it takes no value, and arguments that are no options stand together',
+    'unexpected argument "b" after --yes; it takes no value, and arguments that are not options must stand together',
   ]);
   assert.deepEqual(operandsOf(['do', 'a', '--good', 'b', '--yes', '--', '--good']), [
-    'unexpected argument "b" after --good; it takes no value, and arguments that are no options stand together',
-    'unexpected argument "--good" after --yes; it takes no value, and arguments that are no options stand together',
+    'unexpected argument "b" after --good; it takes no value, and arguments that are not options must stand together',
+    'unexpected argument "--good" after --yes; it takes no value, and arguments that are not options must stand together',
   ]);
 });
 

@@ -82,7 +82,7 @@ test('with recordTokens the name of a token has no ", no \\, no control characte
   for (const wrong of [null, 1, 'true']) assert.ok(!isGood('a', wrong));
   assert.match(
     JSON.stringify(readDeployments('{"recordToken": true, "deployments": []}')),
-    /recordToken is not known here; .*did you mean recordTokens\?/,
+    /recordToken is unknown; .*did you mean recordTokens\?/,
   );
 });
 
@@ -103,7 +103,7 @@ test('limits of a deployment are sizes and days, as numbers or with a unit', () 
   }
   for (const wrong of [0, 36_501, 1.5, null, 'x'])
     assert.match(JSON.stringify(limitsWith({ retainDays: wrong })), /must be a whole number of days/);
-  assert.match(JSON.stringify(limitsWith({ maxByte: 1 })), /maxByte is not known here; .*did you mean maxBytes\?/);
+  assert.match(JSON.stringify(limitsWith({ maxByte: 1 })), /maxByte is unknown; .*did you mean maxBytes\?/);
 });
 
 test('a token may report and forward unless its entry limits it, and one with two entries has the rights of both', () => {
@@ -215,7 +215,7 @@ test('every mistake in a file is reported with line and member', () => {
     /^line 5: deployments\[1\]\.tokens\[0\]\.sha256 must be the SHA-256 .*assetlog token prints one$/m,
     /^line 6: deployments\[1\]\.tokens\[1\]\.name must be a text/m,
     /^line 6: deployments\[1\]\.tokens\[1\]\.notAfter must be a day that exists, such as 2027-01-31 /m,
-    /^line 7: deployments\[1\]\.tokens\[2\]\.notafter is not known here; there are name, sha256, notAfter, may; did you mean notAfter\?$/m,
+    /^line 7: deployments\[1\]\.tokens\[2\]\.notafter is unknown; use one of name, sha256, notAfter, may; did you mean notAfter\?$/m,
     /^line 8: deployments\[1\]\.tokens\[3\]\.name must be a text/m,
     /^line 9: deployments\[1\]\.tokens\[4\]\.sha256 is the SHA-256 of an empty text/m,
   ]) {

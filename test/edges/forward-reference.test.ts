@@ -90,7 +90,7 @@ test('forward test reports that Dagster accepts reports, and leaves no event the
   const reference = await startReference(t, String(referenceExecutable));
   const to = `http://127.0.0.1:${reference.port}`;
   const { code, stdout } = await runHere(['forward', 'test', '--forward-to', to]);
-  const says = 'it is no hub but takes reports, as its refusal of one without a key shows';
+  const says = 'it is not a hub but accepts reports, as its refusal of a report without a key shows';
   assert.deepEqual([code, stdout], [0, `upstream: works: ${to}: ${says}\n`]);
   const wrong = await runHere(['forward', 'test', '--forward-to', `${to}/prod`]);
   assert.equal(wrong.code, 1, wrong.stdout);

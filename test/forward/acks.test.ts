@@ -90,7 +90,10 @@ test('with --ack to a plain destination reports get 503, and the service is not 
   const upstream = await startPlainUpstream(t);
   const device = await acknowledged(t, upstream.url);
   await eventually('it is stopped', () => stateIn(device.data)?.['why'] === 'not understood');
-  assert.match(`${stateIn(device.data)?.['reason']}`, /does not say which events it has.*--ack upstream needs that/);
+  assert.match(
+    `${stateIn(device.data)?.['reason']}`,
+    /does not report which events it has.*--ack upstream requires that/,
+  );
   assert.deepEqual([await report(device, ['a']), await isReady(device)], [[503], false]);
   await device.stop();
   // One whose cursor says that it was sent to before.
@@ -142,8 +145,8 @@ test('a report gets its 503 with the reason at once when the hub rejects the tok
   await eventually('the token is refused', async () => (await hub.report('prod')).status === 401);
   const { status, body } = await reportOne(device, 'observation/a');
   assert.equal(status, 503);
-  assert.match(body, /recorded here, not yet at upstream: forwarding is stopped; it is forwarded all the same/);
-  const refused = /not recorded: upstream has to have each event as well, and forwarding is stopped; send/;
+  assert.match(body, /recorded here, not yet at upstream: forwarding is stopped; it will still be forwarded/);
+  const refused = /not recorded: upstream must have each event too, and forwarding is stopped; send/;
   assert.match((await reportOne(device, 'observation/b')).body, refused);
   assert.match((await readiness(device)).body, refused);
 });
@@ -207,7 +210,7 @@ test('a report whose event the destination refuses gets no 200, and later report
   const headers = { 'Idempotency-Key': 'large' };
   const one = await reportOne(device, 'observation/large', { body: large, headers });
   assert.equal(one.status, 503, one.body);
-  assert.match(one.body, /recorded here, and upstream does not take it; .* assetlog forward dead upstream/);
+  assert.match(one.body, /recorded here, and upstream does not accept it; .* assetlog forward dead upstream/);
   assert.deepEqual(await report(device, ['small']), [200], 'the next one passes');
   assert.equal((await reportOne(device, 'observation/large', { body: large, headers })).status, 503, 'a replay');
   const items = ['before', 'after'].map((name) => {
@@ -302,7 +305,7 @@ test('a report not acknowledged in time gets 503, and no more are recorded until
   wait(6);
   await eventually('both are given up', () => answers.length === 2);
   assert.deepEqual(answers, ['5: recorded here, not yet at hub', '6: recorded here, not yet at hub']);
-  assert.match(`${acks.refusal(undefined)}`, /^not recorded: hub has to have each event as well/);
+  assert.match(`${acks.refusal(undefined)}`, /^not recorded: hub must have each event too/);
   ack.advance(5);
   assert.notEqual(acks.refusal(undefined), undefined);
   ack.advance(6);
@@ -330,11 +333,11 @@ test('replies are sent in order, each with the outcome of its own events [ack-7]
   ack.advance(5);
   assert.deepEqual(answers.splice(0), ['3: 200', '5: 200']);
   lacks(6);
-  assert.deepEqual(answers.splice(0), ['6: recorded here, and hub does not take it']);
+  assert.deepEqual(answers.splice(0), ['6: recorded here, and hub does not accept it']);
   wait(9);
   ack.advance(9);
   wait(6);
-  assert.deepEqual(answers, ['9: 200', '6: recorded here, and hub does not take it']);
+  assert.deepEqual(answers, ['9: 200', '6: recorded here, and hub does not accept it']);
   missing.clear(); // its dead letter was sent again
   wait(6);
   assert.equal(answers.at(-1), '6: 200');
@@ -347,12 +350,12 @@ test('the reply to a batch with repeated events does not depend on the events be
   ack.advance(6);
   wait(9, 10, 2, 6);
   wait(9, 10, 5, 6);
-  assert.deepEqual(answers.splice(0), ['9: recorded here, and hub does not take it']);
+  assert.deepEqual(answers.splice(0), ['9: recorded here, and hub does not accept it']);
   wait(Number.POSITIVE_INFINITY, 0, 2, 6);
   wait(Number.POSITIVE_INFINITY, 0, 2, 7, 8);
   assert.deepEqual(answers.splice(0), ['Infinity: 200']);
   lacks(7);
-  assert.deepEqual(answers.splice(0), ['Infinity: recorded here, and hub does not take it']);
+  assert.deepEqual(answers.splice(0), ['Infinity: recorded here, and hub does not accept it']);
   ack.advance(10);
   assert.deepEqual(answers, ['9: 200']);
 });

@@ -1,4 +1,4 @@
-/** What an operator changes while no service has the folder: nothing is left out without a dead letter, also when the power goes. */
+/** What an operator changes while no service uses the folder: nothing is left out without a dead letter, also when the power goes. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -70,12 +70,12 @@ test('skip is refused for events that are not next, for events that do not exist
       assert.match(error.message, message);
       return true;
     });
-  await refused([6, 6], /^upstream continues with event 5; begin there$/);
+  await refused([6, 6], /^upstream continues with event 5; start there$/);
   await refused([5, 13], /^the journal ends with event 12$/);
   await refused([3, 4], /^upstream has no open dead letter of these events$/);
   await refused([1, 1], /^the cursor of other is new; set it with forward from$/, 'other');
   await saveCursor(disk, { seq: 4, kind: 'hub' }, 'hub');
-  await refused([5, 5], /^hub says itself what it needs next; /, 'hub');
+  await refused([5, 5], /^hub itself determines its next event; /, 'hub');
   assert.deepEqual([await lettersOf(disk), (await cursorOf(disk)).seq], [[], 4]);
 });
 
@@ -96,7 +96,7 @@ test('skip gives up dead letters of events that a plain destination gets again, 
   await continueFrom(disk, 'upstream', 5, limits);
   for (const seq of [6, 8])
     assert.equal(await skip(disk, 'upstream', { first: seq, last: seq }, limits), 'given up: 1');
-  await assert.rejects(skip(disk, 'upstream', { first: 7, last: 7 }, limits), /continues with event 5; begin there/);
+  await assert.rejects(skip(disk, 'upstream', { first: 7, last: 7 }, limits), /continues with event 5; start there/);
   assert.deepEqual([(await cursorOf(disk)).seq, (await openLetters(disk)).open], [4, 0]);
   const withoutCursor = diskWith({ [FIRST]: bytes });
   await (await openLetters(withoutCursor)).append(refusedAt(6));
@@ -112,7 +112,7 @@ test('skip gives up events that a hub refused beyond its cursor, and no other ev
     [6, 8],
     [8, 8],
   ] as const)
-    await assert.rejects(skip(disk, 'upstream', { first, last }, limits), /says itself what it needs next/);
+    await assert.rejects(skip(disk, 'upstream', { first, last }, limits), /itself determines its next event/);
   assert.equal(await skip(disk, 'upstream', { first: 6, last: 7 }, limits), 'given up: 2');
   assert.equal((await cursorOf(disk)).seq, 4);
   assert.deepEqual((await sentTo('hub', disk)).recorded, upTo(12, 1));
@@ -146,10 +146,11 @@ test('from sets a lost cursor, sends events again, or leaves them out with dead 
 test('from leaves out no event of a hub, and says that the hub decides what is next', async () => {
   const disk = await forwardedTo(5, { kind: 'hub' });
   await assert.rejects(continueFrom(disk, 'upstream', 9, limits), {
-    message: 'upstream says itself what it needs next; identity --new --seq 9 leaves events out',
+    message: 'upstream itself determines its next event; identity --new --seq 9 leaves events out',
   });
   assert.deepEqual([(await cursorOf(disk)).seq, await lettersOf(disk)], [5, []], 'nothing was changed');
-  const done = 'upstream continues with event 3, unless it knows this journal and says what is next; before, it was 6';
+  const done =
+    'upstream continues with event 3, unless it knows this journal and needs another event; before, it was 6';
   assert.equal(await continueFrom(disk, 'upstream', 3, limits), done);
   assert.deepEqual((await sentTo('hub', disk)).recorded, upTo(12, 3));
 });

@@ -101,16 +101,16 @@ test('every mistake in a file is reported with its line, its member and what to 
   assert.deepEqual(
     problems(text, config).join('\n').split('\n'),
     [
-      'line 2: destinations[0].tokenfile is not known here; there are name, to, deployments, tokenFile, tokenHeader, user, passwordFile, caFile, ratePerSecond, lingerMs, stamp, inDoubt, begin, hold, on, staleAfter, headers, proxy, only; did you mean tokenFile?',
+      'line 2: destinations[0].tokenfile is unknown; use one of name, to, deployments, tokenFile, tokenHeader, user, passwordFile, caFile, ratePerSecond, lingerMs, stamp, inDoubt, begin, hold, on, staleAfter, headers, proxy, only; did you mean tokenFile?',
       'line 2: destinations[0].name must be up to 63 lower-case letters, digits and -, and begin with a letter or a digit',
       'line 3: destinations[1].to has a login before its host; leave it out, and name user and passwordFile in the file of --forward',
-      'line 4: destinations[2].name is a, as that of another destination; choose another',
+      'line 4: destinations[2].name is a, like another destination; choose another',
       'line 4: destinations[2].stamp must be true or false',
       'line 4: destinations[2].inDoubt must be "again" or "once"',
       'line 4: destinations[2].begin must be "first" or "now"',
       'line 4: destinations[2].hold must be true or false',
-      'line 4: destinations[2].to has the scheme ftp, which is none of a destination; there are http://, https://, hook+http://, hook+https://, nats://, nats+tls://, clickhouse+http://, clickhouse+https://',
-      'line 5: destinations[3].name is upstream, as that of another destination; choose another',
+      'line 4: destinations[2].to has the scheme ftp, which no destination has; use one of http://, https://, hook+http://, hook+https://, nats://, nats+tls://, clickhouse+http://, clickhouse+https://',
+      'line 5: destinations[3].name is upstream, like another destination; choose another',
       'line 6: destinations[3].tokenFile must be the path of a file',
       'line 5: destinations[3].tokenHeader must be the name of a header',
       'line 6: destinations[3].caFile must be the path of a file',
@@ -169,9 +169,9 @@ test('an engine may have several hosts, needs no {deployment}, and has members o
   }
   const nats = 'nats://n1.example/A';
   for (const [members, problem] of [
-    [{ to: nats, stamp: true }, '.stamp means nothing to a destination with the scheme nats; leave it out'],
-    [{ to: nats, headers: { A: 'b' } }, '.headers means nothing to a destination with the scheme nats; leave it out'],
-    [{ to: nats, inDoubt: 'once' }, '.inDoubt means nothing to a destination with the scheme nats; leave it out'],
+    [{ to: nats, stamp: true }, '.stamp has no meaning for a destination with the scheme nats; leave it out'],
+    [{ to: nats, headers: { A: 'b' } }, '.headers has no meaning for a destination with the scheme nats; leave it out'],
+    [{ to: nats, inDoubt: 'once' }, '.inDoubt has no meaning for a destination with the scheme nats; leave it out'],
     [{ to: nats, user: 'a' }, ' has only one of user and passwordFile, which belong together'],
     [
       { to: nats, user: 'a', passwordFile: 'p', tokenFile: 't' },
@@ -179,11 +179,11 @@ test('an engine may have several hosts, needs no {deployment}, and has members o
     ],
     [
       { to: 'clickhouse+http://ch/a.b', tokenFile: 't' },
-      '.tokenFile means nothing to a destination with the scheme clickhouse+http; leave it out',
+      '.tokenFile has no meaning for a destination with the scheme clickhouse+http; leave it out',
     ],
     [
       { to: 'https://hub.example', user: 'a', passwordFile: 'p' },
-      '.user means nothing to a destination with the scheme https; leave it out',
+      '.user has no meaning for a destination with the scheme https; leave it out',
     ],
   ] as const) {
     assert.equal(problems(fileOf({ name: 'a', ...members }))[0], `line 1: destinations[0]${problem}`);
@@ -196,17 +196,17 @@ test('--forward-to accepts an engine, and a token only where it has a meaning', 
   assert.deepEqual([one?.to, one?.tokenFile], ['nats://n1.example/A', '/etc/t']);
   const instead = 'leave it out; user and passwordFile are members of the file of --forward';
   await assert.rejects(watch(configOf('--forward-to', 'clickhouse+http://ch/a.b', ...args)), {
-    message: `--forward-token-file means nothing to a destination with the scheme clickhouse+http; ${instead}`,
+    message: `--forward-token-file has no meaning for a destination with the scheme clickhouse+http; ${instead}`,
   });
   await assert.rejects(watch(configOf('--forward-to', 'nats://n1.example/A', '--forward-token-header', 'X-Token')), {
-    message: `--forward-token-header means nothing to a destination with the scheme nats; ${instead}`,
+    message: `--forward-token-header has no meaning for a destination with the scheme nats; ${instead}`,
   });
 });
 
 test('headers are bounded, are not those of the protocol or the token, and no error shows a value', () => {
   const full = 'must be an object with 1 to 8 headers, such as {"X-Team": "data"}';
   const value = 'must be a text of one line of ASCII, or {"file": "PATH"}';
-  const taken = 'is of the protocol, of the token, or there twice; leave it out';
+  const taken = 'is a header of the protocol or of the token, or is given twice; leave it out';
   const many = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, at) => [`X-${at}`, 'secret']));
   const named = (name: string, given: unknown = 'secret') => ({ [name]: given });
   const owned = ['Host', 'connection', 'Content-Type', 'Content-Anything', 'TRANSFER-ENCODING', 'Idempotency-Key'];
@@ -244,7 +244,7 @@ test('headers are bounded, are not those of the protocol or the token, and no er
     assert.deepEqual(good(fileOf({ name: 'a', to, headers }))[0]?.headers, headers);
   }
   const own = { name: 'a', to: 'http://h', tokenHeader: 'Authorization', headers: { authorization: 'x' } };
-  assert.match(problems(fileOf(own)).join(), /headers\.authorization is of the protocol, of the token/);
+  assert.match(problems(fileOf(own)).join(), /headers\.authorization is a header of the protocol or of the token/);
 });
 
 test('--forward-proxy is for destinations over HTTP on other machines, and no error shows its login', async () => {
@@ -273,7 +273,10 @@ test('--forward-proxy is for destinations over HTTP on other machines, and no er
       [`line 1: destinations[0].proxy ${problem}, {"file": "PATH"} or "none"`],
       JSON.stringify(wrong),
     );
-  assert.match(problems(fileOf({ name: 'a', to: 'nats://n/A', proxy: other })).join(), /proxy means nothing to a dest/);
+  assert.match(
+    problems(fileOf({ name: 'a', to: 'nats://n/A', proxy: other })).join(),
+    /proxy has no meaning for a dest/,
+  );
   await assert.rejects(watch(configOf('--forward-to', 'http://h', '--forward-proxy', 'socks5://me:secret@p')), {
     message: `--forward-proxy ${problem}`,
   });
@@ -333,9 +336,9 @@ test('a hook is shown by its host alone, with the events that it gets', () => {
         [{ severity: 'LOW' }, 'has a wrong severity; write WARN or ERROR'],
       ] as const
     ).map(([only, problem]) => [{ to, only }, `.only ${problem}`] as const),
-    [{ to, stamp: true }, '.stamp means nothing to a destination with the scheme hook+https; leave it out'],
-    [{ to, inDoubt: 'once' }, '.inDoubt means nothing to a destination with the scheme hook+https; leave it out'],
-    [{ to: 'http://h', only: {} }, '.only means nothing to a destination with the scheme http; leave it out'],
+    [{ to, stamp: true }, '.stamp has no meaning for a destination with the scheme hook+https; leave it out'],
+    [{ to, inDoubt: 'once' }, '.inDoubt has no meaning for a destination with the scheme hook+https; leave it out'],
+    [{ to: 'http://h', only: {} }, '.only has no meaning for a destination with the scheme http; leave it out'],
   ] as const)
     assert.deepEqual(problems(fileOf({ name: 'a', ...members })), [`line 1: destinations[0]${problem}`]);
 });
@@ -356,7 +359,7 @@ test('--on-failed-check is a hook for failed checks from now on, and no error sh
     message: /^--on-failed-check has failed-checks as a hook, and --ack needs a hub or an engine$/,
   });
   const named = readDestinations(fileOf({ name: 'failed-checks', to: 'http://a' }), configOf('--on-failed-check', 'x'));
-  assert.match(JSON.stringify(named), /as that of another destination/);
+  assert.match(JSON.stringify(named), /like another destination/);
 });
 
 test('lingerMs is refused for the destination of --ack', async (t) => {
@@ -474,7 +477,7 @@ test('the members that say when a hook is called are read strictly, and refused 
     assert.deepEqual(of({ on: ['failed'], only: { [name]: 'x' } }), [lacks]);
   for (const name of ['key', 'key_prefix', 'key_begins_with', 'check', 'partition'])
     assert.deepEqual(good(fileOf({ ...hook, on: ['failed'], only: { [name]: 'x' } })).length, 1);
-  const noUse = 'means nothing to a destination with the scheme nats; leave it out';
+  const noUse = 'has no meaning for a destination with the scheme nats; leave it out';
   const engine = { name: 'a', to: 'nats://n/S', on: ['failed'] };
   assert.deepEqual(problems(fileOf(engine)), [`line 1: destinations[0].on ${noUse}`]);
 });
@@ -498,6 +501,6 @@ test('the types of a 0.3 hook are read as the nearest ones of today, with one wa
     ['recovered'],
   ]);
   assert.equal(log.length, 1);
-  assert.match(log[0]!, /^"failed" now posts when a check begins to fail; for each failure leave out "on" and write/);
+  assert.match(log[0]!, /^"failed" now posts when a check starts to fail; for each failure leave out "on" and write/);
   assert.match(log[0]!, /\{"destinations":"h0, h1, h2"\}$/);
 });

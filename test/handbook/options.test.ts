@@ -152,7 +152,7 @@ function memberRows(
     const found = read(entry);
     return found.kind === 'invalid' ? found.problems : [];
   };
-  const [, listed = ''] = /there are (.*)$/.exec(problemsOf({ ...least, zzz: 0 })[0] ?? '') ?? [];
+  const [, listed = ''] = /use one of (.*)$/.exec(problemsOf({ ...least, zzz: 0 })[0] ?? '') ?? [];
   const names = listed.split(', ');
   const found = read(least);
   assert.ok(found.kind === 'valid', JSON.stringify(found));

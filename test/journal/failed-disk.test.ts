@@ -129,7 +129,7 @@ test('a stop succeeds although its marker cannot be written', async () => {
   await report('a');
   disk.fault = (call) => (call === 'create' ? systemError('ENOSPC') : undefined);
   await journal.close();
-  assert.match(notices.at(-1) ?? '', /the stop could not be noted/);
+  assert.match(notices.at(-1) ?? '', /the stop could not be marked as clean/);
 });
 
 test('a segment that another program removes, replaces, moves or truncates is noticed before the next 200', async (t) => {
@@ -216,7 +216,7 @@ test('without the lock no file is created and no clean stop is marked, since ano
   checkHeld = failCheck;
   await journal.close();
   assert.deepEqual(disk.names(), [FIRST]);
-  assert.match(notices.at(-1) ?? '', /the stop could not be noted.*the lock file was removed/);
+  assert.match(notices.at(-1) ?? '', /the stop could not be marked as clean.*the lock file was removed/);
 });
 
 test('an idle journal fails when its lock is lost, and a batch in progress checks the lock itself', async () => {

@@ -76,7 +76,7 @@ test('a reading of removed events gets 410 with the first seq that is left, but 
   assert.equal(reply.status, 410);
   const { error, first_seq } = (await reply.json()) as { error: string; first_seq: number };
   assert.equal(first_seq, first);
-  assert.match(error, new RegExp(`the first that is there is ${first}: continue with after_seq=${first - 1}$`));
+  assert.match(error, new RegExp(`the first available one is ${first}: continue with after_seq=${first - 1}$`));
   assert.equal((await json(service, `?after_seq=${first - 1}&limit=1`)).seqs[0], first);
   assert.equal((await fetch(`${service.url}/events?after_seq=1`, { method: 'HEAD' })).status, 410);
   const stream = await StreamClient.open(`${service.url}/events?after_seq=1`);

@@ -268,7 +268,7 @@ test('in parts the journal is opened in between, with its state, and a crash in 
     assert.deepEqual([assets.length, sinceSeq], [4, 1]);
     await kept.journal.close();
     assert.deepEqual(
-      kept.log.filter((line) => line.includes('made again')),
+      kept.log.filter((line) => line.includes('is rebuilt from the events')),
       [],
     );
   }

@@ -34,7 +34,7 @@ function verdict(
 }
 
 test('reading is allowed on loopback, with --read or --test and in hosted mode, and --no-read turns it off', () => {
-  const off = /^403 reading is off: it needs --read .* no --no-read$/;
+  const off = /^403 reading is off; start the service with --read .* without --no-read$/;
   for (const address of ['127.0.0.1', '::1', '127.0.0.9']) {
     assert.equal(verdict(address, {}), 'may');
     assert.equal(verdict(address, { read: true }), 'may');

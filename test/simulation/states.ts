@@ -23,7 +23,7 @@ const logged: Readonly<Record<string, StateName>> = {
   'the line of an earlier report cannot be read': 'key unreadable',
   'the destination has all events, and reports are recorded': 'ack open',
   'reports get 503 until the destination has all events': 'ack closed',
-  'what is here of other journals is read from the whole journal': 'hub no snapshot',
+  'the record of other journals is rebuilt from the whole journal': 'hub no snapshot',
   'this folder was restored or copied, and others have later events': 'hub restored',
   'an erase that was interrupted is finished': 'erase finished by a start',
 };

@@ -58,8 +58,8 @@ test('an unknown member, a wrong value and a contradiction are refused with thei
     ],
     [{ headers: {} }, 'faults[0].then.headers needs a status as well'],
     [{ status: 302, headers: 5 }, 'faults[0].then.headers is 5; send an object such as {"Location":"/login"}'],
-    [{ status: 302, headers: { 'a b': '' } }, 'faults[0].then.headers has "a b", which is no name of a header'],
-    [{ status: 302, headers: { '': '' } }, 'faults[0].then.headers has "", which is no name of a header'],
+    [{ status: 302, headers: { 'a b': '' } }, 'faults[0].then.headers has "a b", which is not the name of a header'],
+    [{ status: 302, headers: { '': '' } }, 'faults[0].then.headers has "", which is not the name of a header'],
     [
       { status: 302, headers: { Location: 'ü' } },
       'faults[0].then.headers.Location is "ü"; send a text in ASCII without control characters',

@@ -65,9 +65,9 @@ function problemOf({ kind }: Told, folder: string): [ExitCode, string] {
     case 'older':
       return [tryLater, `the service of ${folder} is of an earlier version; restart it, then run this again`];
     case 'starting':
-      return [tryLater, `a service is starting in ${folder}; run this again when it has`];
+      return [tryLater, `a service is starting in ${folder}; run this again when it has started`];
     case 'ended':
-      return [tryLater, `the service of ${folder} ended before it answered; look, and run this again`];
+      return [tryLater, `the service of ${folder} ended before it answered; check what was done, and run this again`];
     default:
       return [tryLater, `the service of ${folder} does not answer; run this again when it does`];
   }

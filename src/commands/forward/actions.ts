@@ -142,7 +142,7 @@ async function retryDeadLetters({ disk, name, values: { seq }, output }: Forward
   return exitCodes.refused;
 }
 
-const NO_SERVICE = 'nothing was sent, since only a service has the token: no service has the folder; start it';
+const NO_SERVICE = 'nothing was sent, since only a service has the token, and no service uses the folder; start it';
 
 /** Gives up dead letters, through the service if one runs; without a service it can also give up the next event. */
 async function giveUp(action: ForwardAction): Promise<ExitCode> {

@@ -96,7 +96,7 @@ async function showAssets(
   if (folder === FORGET) {
     const ignored = FILTERS.filter((name) => !FORGET_FILTERS.includes(name) && given[name] !== undefined);
     const [name] = ignored;
-    if (name !== undefined) return refuse(output, `forget does not take --${flagOf(name)}; leave it out`);
+    if (name !== undefined) return refuse(output, `forget does not accept --${flagOf(name)}; leave it out`);
     return forgetAssets(given, output, more[0]);
   }
   if (more.length > 0) return refuse(output, 'give one folder, or forget KEY');

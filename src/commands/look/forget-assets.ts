@@ -47,7 +47,7 @@ async function forgetIn(disk: Disk, forget: Forget, output: Output): Promise<Exi
   const count = await throughService(disk, { do: 'forget assets', forget }, () => forgetAlone(disk, forget));
   if (count === 0) return refuse(output, `${disk.folder} has no such asset`);
   output.print(
-    `${numbered(count, 'asset')} ${count === 1 ? 'is' : 'are'} forgotten; ${count === 1 ? 'its' : 'their'} events stay`,
+    `${numbered(count, 'asset')} ${count === 1 ? 'is' : 'are'} forgotten; ${count === 1 ? 'its' : 'their'} events are kept`,
   );
   return exitCodes.done;
 }

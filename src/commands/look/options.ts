@@ -67,7 +67,7 @@ export const byOption = (help: string): Option<By> => ({
   choices: orders,
   initial: 'time',
   flagOnly: true,
-  parse: (word) => oneOf(orders, word, 'is no time of an event; use time or event_time'),
+  parse: (word) => oneOf(orders, word, 'is not a time of an event; use time or event_time'),
 });
 
 /** @returns the bounds of the events to read: none if `event_time` counts, since that can be any time before the recording */

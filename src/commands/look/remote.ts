@@ -218,7 +218,7 @@ class RemoteJournal implements JournalSource {
     let some: AssetJson[] = [];
     const add = (line: Buffer, start: number, end: number) => {
       const asset = readAsset(line.toString('utf8', start, end));
-      if (asset === undefined) throw this.#notAService('with a line that is no asset');
+      if (asset === undefined) throw this.#notAService('with a line that is not an asset');
       if (last !== undefined && orderOf(asset) <= orderOf(last))
         throw this.#notAService('with assets that are not in order');
       count += 1;
@@ -258,7 +258,7 @@ class RemoteJournal implements JournalSource {
       const found: SourceState[] = [];
       const add = (bytes: Buffer, start: number, end: number) => {
         const source = readSourceState(bytes.toString('utf8', start, end));
-        if (source === undefined) throw this.#notAService('with a line that is no source');
+        if (source === undefined) throw this.#notAService('with a line that is not a source');
         found.push(source);
         if (found.length > limits.forwardSourcesMax) throw this.#notAService('with too many sources');
       };
@@ -282,7 +282,7 @@ class RemoteJournal implements JournalSource {
     let count = 0;
     const add = (bytes: Buffer, start: number, end: number) => {
       const line = readLine(bytes, start, end);
-      if (line === undefined) throw this.#notAService('with a line that is no event');
+      if (line === undefined) throw this.#notAService('with a line that is not an event');
       count += 1;
       if (linesMax !== undefined && count > linesMax) {
         throw this.#notAService(`with more than ${linesMax} events in a reply`);

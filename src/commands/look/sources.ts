@@ -23,9 +23,9 @@ const silent = flagOption('DURATION', 'only sources without a request for this l
 const sourcesOptions = {
   data: journalOption,
   silent,
-  stopped: switchOption('only sources that said they cannot send'),
+  stopped: switchOption('only sources that reported that they cannot send'),
   token: flagOption('NAME', 'bind the source to the tokens of this name', String),
-  any: switchOption('bind it to the name of the next token that it comes with'),
+  any: switchOption('bind it to the name of the next token that it uses'),
   tokenName: flagOption('NAME', 'all sources that are bound to this name, with --any', String),
   ...lastOptions,
 };
@@ -37,7 +37,7 @@ export const sources = defineCommand(
     summary: 'show which devices forward to a hub, the silent ones first',
     about:
       'Shows the journals that forward to this one. A device without events makes a request every ten minutes. forget ID is for\n' +
-      'a device that never returns: later events of it would be recorded again. bind ID lets a source come with another token.',
+      'a device that never returns: later events of it would be recorded again. bind ID lets a source use another token.',
     notes: [
       'Examples:',
       '  assetlog sources --url https://hub.example/prod --token-file token.txt --silent 1h',
@@ -143,7 +143,7 @@ async function bind(given: SourcesOptions, output: Output, id: string | undefine
     const disks = found.kind === 'journal' ? [found.disk] : found.deployments.map(({ disk }) => disk);
     let count = 0;
     for (const disk of disks) count += await throughService(disk, request, () => bindSources(disk, id, bound, token));
-    output.print(`sources bound to ${any ? 'the next token that they come with' : token}: ${count}`);
+    output.print(`sources bound to ${any ? 'the next token that they use' : token}: ${count}`);
     return count > 0 ? exitCodes.done : exitCodes.refused;
   });
 }
@@ -157,7 +157,7 @@ async function forget({ data }: SourcesOptions, output: Output, [action, id]: re
     for (const disk of disks) {
       if (!(await throughService(disk, { do: 'forget source', id }, () => forgetSource(disk, id)))) continue;
       wasKnown = true;
-      output.print(`${id} is forgotten; its events stay`);
+      output.print(`${id} is forgotten; its events are kept`);
     }
     if (wasKnown) return exitCodes.done;
     return refuse(output, `${found.kind === 'journal' ? found.disk.folder : found.folder} has no source ${id}`);

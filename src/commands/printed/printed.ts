@@ -31,7 +31,7 @@ const printed = {
         '  ASSETLOG_TOKEN_HEADER  the header of the token, Service-Cloud-Api-Token by default',
         '  ASSETLOG_KEY_PREFIX    only events of these assets: warehouse, or ["warehouse","a/b"]',
         '  ASSETLOG_TICK_SECONDS  how often the sensor asks: 10 by default',
-        '  ASSETLOG_TICK_EVENTS   how many events it takes at most each time: 1000 by default',
+        '  ASSETLOG_TICK_EVENTS   the most events that it reads each time: 1000 by default',
         '  HTTPS_PROXY, HTTP_PROXY and NO_PROXY are for services on other machines.',
         '',
         'Each event is recorded once. Dagster stores the cursor of the sensor after the events of a tick: if its daemon is\n' +
@@ -43,7 +43,7 @@ const printed = {
           'types are those of Dagster Pipes, such as path, url, timestamp, int and table_schema. What Dagster refuses is JSON,\n' +
           'and what it could not show is a text: names like __class__, and half of a surrogate pair.',
         'Dagster stores one result for each partition of a check. The next ones have assetlog/partition in the metadata.',
-        'To begin later, set the cursor of the sensor in Dagster to [[SEQ, "ID"]], the last event that is left out.',
+        'To start later, set the cursor of the sensor in Dagster to [[SEQ, "ID"]], the last event that is left out.',
         '',
         'Examples:',
         '  assetlog dagster > assetlog_sensor.py',
@@ -74,7 +74,7 @@ const printed = {
       notes: [
         'report(items, key=None, url=None, headers=None, retry_for=60, timeout=10)',
         '  items      as in a batch: [{"type": "observation", "asset_key": ["warehouse", "orders"]}]',
-        '  key        the idempotency key; a job that starts again gives the same key and the same items [random]',
+        '  key        the idempotency key; a job that is restarted passes the same key and items [random]',
         '  url        the base URL, with the deployment, if any [ASSETLOG_URL, or http://127.0.0.1:3000]',
         '  headers    of each request',
         '  retry_for  seconds from the start of the call to the last repetition of a request',

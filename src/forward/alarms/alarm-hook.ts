@@ -237,7 +237,7 @@ export class AlarmHook {
     this.#destination ??= traitsOf.hook.open({ ...settings, deployment, openClient, source: '', limits });
     const found = await readTold(disk, name, limits);
     if (found === undefined) {
-      notices.warn('the file of a hook is damaged, so that the hook counts as new', {
+      notices.warn('the file of a hook is damaged, so the hook counts as new', {
         file: toldName(name),
       });
       return new Decisions(newToldFile(), rules, limits);
@@ -313,7 +313,7 @@ export class AlarmHook {
     if (outcome === 'taken') this.#lastSuccess = new Date().toISOString();
     if (!this.#hasFailed) this.#trouble.end();
     if ('reason' in sent)
-      this.notices.rated.warn('a hook does not take an alarm, which is not posted again', {
+      this.notices.rated.warn('a hook does not accept an alarm; it is not posted again', {
         on: alarm.on,
         asset: about.asset_key.join('/'),
         reason: sent.reason,
@@ -364,4 +364,4 @@ function attemptOf(sent: Sent): Attempt {
 
 /** The looks of a hook use at most a twentieth of the time. */
 const WORK_FACTOR = 20;
-const CIRCLE = 'an event has passed too many hooks and is not posted: is there a circle?';
+const CIRCLE = 'an event has passed too many hooks and is not posted; check whether the hooks post in a circle';

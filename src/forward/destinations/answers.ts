@@ -102,7 +102,7 @@ const TLS_PROBLEMS: readonly (readonly [RegExp, string])[] = [
   [/ALTNAME/, 'its certificate is not for this name'],
   [/EXPIRED/, 'its certificate has expired'],
   [/NOT_YET/, 'its certificate is not yet valid'],
-  [/SELF_SIGNED|ISSUER|LEAF|UNTRUSTED/, 'its certificate is of no authority that is trusted here'],
+  [/SELF_SIGNED|ISSUER|LEAF|UNTRUSTED/, 'its certificate is from no authority that is trusted here'],
   [/ alert /, 'it ends the TLS handshake'],
   [/SSL|EPROTO/, 'it does not speak TLS'],
   [/HPE_INVALID_CONSTANT/, 'it does not speak HTTP; check the URL'],

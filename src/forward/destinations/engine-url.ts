@@ -31,7 +31,7 @@ export function readEngineUrl(to: string): EngineUrl | undefined {
 /** Like `readEngineUrl`. @throws TypeError if the text is not such a URL */
 export function engineUrlOf(to: string): EngineUrl {
   const url = readEngineUrl(to);
-  if (url === undefined) throw new TypeError(`${to} is no URL of an engine`);
+  if (url === undefined) throw new TypeError(`${to} is not the URL of an engine`);
   return url;
 }
 

@@ -187,7 +187,11 @@ function readPosition({ seq, id }: Said): Position | undefined {
 }
 
 function notUnderstood(reason: string): Stopped {
-  return { kind: 'stopped', why: 'not understood', reason: `${reason}; this is not what a hub says; check the URL` };
+  return {
+    kind: 'stopped',
+    why: 'not understood',
+    reason: `${reason}; this is not the answer of a hub; check the URL`,
+  };
 }
 
 /** A 200 names the last line that the hub has. It is one of ours unless another sender forwards the same journal. */

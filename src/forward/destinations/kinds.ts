@@ -98,12 +98,12 @@ export const traitsOf = {
     openForRetry: openPlainApi, // as separate reports
     isHub: true,
     requestBytesMax: ({ forwardBatchBytes }) => forwardBatchBytes,
-    tried: 'it is a hub, and says how far it is with the journal',
+    tried: 'it is a hub, and reports how many events of the journal it has',
   },
   api: {
     ...plain,
     open: openPlainApi,
-    tried: 'it is no hub but takes reports, as its refusal of one without a key shows',
+    tried: 'it is not a hub but accepts reports, as its refusal of a report without a key shows',
   },
   hook: {
     ...plain,
@@ -114,7 +114,7 @@ export const traitsOf = {
     keepsDeploymentsApart: true,
     passesFailed: true,
     sends: (event, { hooksPassedMax }) => hooksPassed(event) < hooksPassedMax,
-    tried: 'it answers; whether it takes a failed check was not tried',
+    tried: 'it answers; whether it accepts a failed check was not tried',
   },
   nats: {
     ...engine,

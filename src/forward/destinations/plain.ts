@@ -166,7 +166,7 @@ function judgeRefusal(answer: Answered): Extract<Sent, { kind: 'refused' }> | St
   const { status, said, reason } = answer;
   if (said !== undefined && 'error' in said && REFUSED.has(status)) return { kind: 'refused', status, reason };
   if (!REFUSED.has(status) || status === 200) return otherwise(answer);
-  return turnedAway(`${reason}; this is no JSON with an "error"; check the proxy in front of it`);
+  return turnedAway(`${reason}; this is not JSON with an "error"; check the proxy in front of it`);
 }
 
 /**

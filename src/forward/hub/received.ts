@@ -77,7 +77,7 @@ export const sendWith = 'send lines with PUT /forward/{source}/{first_seq}';
 
 /** @returns the description of `GET /forward/{source}` */
 export function describeAsk(): RouteDescription {
-  const gzip = { type: 'boolean', description: 'Whether the body of a PUT can be packed with gzip.' };
+  const gzip = { type: 'boolean', description: 'Whether the body of a PUT can be compressed with gzip.' };
   const origins = { type: 'boolean', description: 'Whether lines can have members before `metadata`.' };
   return {
     summary: 'Ask how far this hub is with another journal',
@@ -96,12 +96,12 @@ export function describeForward({ batchItemsMax, forwardBodyBytesMax }: Limits):
   const firstSeq = pathParameter('first_seq', { type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER }, 7);
   const id = `^${ID_FORM}$`;
   const begins = 'The first event of the journal under its id; those before it are not lost.';
-  const lines = `Lines of a journal as they are, with consecutive seqs: at most ${batchItemsMax} lines and ${forwardBodyBytesMax} bytes.`;
+  const lines = `Unchanged lines of a journal, with consecutive seqs: at most ${batchItemsMax} lines and ${forwardBodyBytesMax} bytes.`;
   return {
     summary: 'Forward events of another journal',
     description:
-      'Each event is recorded once, whatever way it comes: what is here already is left out. All of a request is recorded or ' +
-      'nothing. A 409 says where to continue.',
+      'Each event is recorded once, whatever its path: events that the hub already has are left out. A request is recorded completely or ' +
+      'not at all. A 409 says where to continue.',
     parameters: [
       sourceInPath(),
       firstSeq,
@@ -151,7 +151,7 @@ function positionMembers() {
     seq: {
       type: 'integer',
       minimum: 0,
-      description: 'Of the last event that is here, in its own journal; 0 if there is none.',
+      description: 'The seq of the last event that this hub has, in its own journal; 0 if there is none.',
     },
     id: orNull(TEXT),
   };
@@ -274,7 +274,7 @@ export function readForwarded(
   };
   let time = { json: '', text: '' };
   for (let start = 0; start < body.length; ) {
-    if (events.length === limits.batchItemsMax) refuse(`at most ${events.length} lines are taken at a time`);
+    if (events.length === limits.batchItemsMax) refuse(`at most ${events.length} lines are accepted at a time`);
     const end = body.indexOf(LINE_FEED, start);
     if (end - start > limits.lineBytesMax - ADDED_BYTES_MAX) refuse('it is longer than a line can be');
     const check = checkNext(body, start, end, chain);

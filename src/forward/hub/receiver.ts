@@ -208,7 +208,7 @@ export class Receiver {
     }
     const others = [...decision.marks.keys()].filter((id) => !sources.has(id)).length;
     if (others > 0 && !this.#makePlace(known, others, decision)) {
-      return unavailable(`this hub has events of ${limits.forwardSourcesMax} journals and takes no further one`);
+      return unavailable(`this hub has events of ${limits.forwardSourcesMax} journals and accepts no further one`);
     }
     if (decision.fresh.length > 0 && refusal !== undefined) return unavailable(refusal); // and `begin` might not have opened it
     this.#newcomers += others;
@@ -284,7 +284,7 @@ export class Receiver {
     }
     if (other !== undefined) {
       const [journal, seq] = other.name;
-      const message = 'an event is here with another id; run forward identity --new at its journal';
+      const message = 'this hub has an event with another id; run forward identity --new at its journal';
       rated.warn(message, { source, journal, seq, sent: other.sent, here: other.here });
     }
     for (const { journal, range, counts } of dropped) {
@@ -301,7 +301,7 @@ export class Receiver {
       if (journal === source || !this.sightings.brought(journal, source)) continue;
       const bound = this.sources.loaded?.tokens.get(journal);
       if (bound === undefined || bound === request.tokenName) continue;
-      rated.warn('events of a source come with another token than before', {
+      rated.warn('a source sends events with another token than before', {
         source: journal,
         through: source,
         bound,
@@ -316,10 +316,10 @@ export class Receiver {
     for (const [, id] of eras) {
       const bound = tokens.get(id);
       if (bound === undefined || bound === tokenName) continue;
-      this.#options.notices.rated.warn('a source came with another token', { source: id, bound, token: tokenName });
+      this.#options.notices.rated.warn('a source used another token', { source: id, bound, token: tokenName });
       this.sightings.refused(id, 'stopped token');
       const [before, now] = [bound, tokenName].map((name) => JSON.stringify(name));
-      const error = `the journal ${id} came with the token ${before}, not ${now}; on the hub: assetlog sources bind ${id} --token ${now}`;
+      const error = `the journal ${id} used the token ${before}, not ${now}; on the hub run: assetlog sources bind ${id} --token ${now}`;
       throw new Refusal(403, error);
     }
   }
@@ -357,7 +357,7 @@ export class Receiver {
     try {
       await this.#waitUntilOpen(journal, late.signal);
       const known = await Promise.race([this.#load().catch(this.#refuse), passed.then(() => undefined)]);
-      if (known === undefined) throw unavailableRefusal('what this hub has of other journals is being read');
+      if (known === undefined) throw unavailableRefusal('the record of other journals is being read');
       return known;
     } finally {
       clearTimeout(timer);
@@ -366,7 +366,7 @@ export class Receiver {
 
   /** @throws Refusal 503, for an error of the disk */
   readonly #refuse = ({ message: problem }: Error): never => {
-    const reason = 'what this hub has of others could not be read or written';
+    const reason = 'the record of other journals could not be read or written';
     this.#options.notices.rated.error(reason, { problem });
     throw unavailableRefusal(reason);
   };
@@ -376,7 +376,10 @@ export class Receiver {
     if (this.sources.loaded !== undefined) return this.sources.loaded;
     this.#eras = await readEras(disk, await this.source());
     await this.sightings.load().catch(({ message }: Error) => {
-      notices.warn('what the devices said of themselves cannot be read', { folder: disk.folder, reason: message });
+      notices.warn('what the devices reported about themselves cannot be read', {
+        folder: disk.folder,
+        reason: message,
+      });
     });
     const known = await this.sources.load();
     this.sightings.complete(known);
@@ -400,7 +403,7 @@ export class Receiver {
     const { forwardSourcesMax: most, forwardSourcesWarnedPercent } = limits;
     if (this.#hasWarned || 100 * sources.size < forwardSourcesWarnedPercent * most) return;
     this.#hasWarned = true;
-    const message = 'soon no further journal is taken; assetlog sources forget ID makes space';
+    const message = 'the limit of journals is near; assetlog sources forget ID makes space';
     notices.warn(message, { folder: disk.folder, journals: sources.size, most });
   }
 }

@@ -94,7 +94,7 @@ export class Sources {
       await Promise.all(this.#recording); // the watermarks then include the lines up to that seq
       await this.#write(opening, opening.loaded, durable.seq - 1);
     } catch (error) {
-      notices.rated.warn('how far this hub is with others is not in its file', { problem: (error as Error).message });
+      notices.rated.warn('the record of other journals could not be written', { problem: (error as Error).message });
     }
   }
 
@@ -268,7 +268,8 @@ export class Sources {
     if (seq >= lastSeq) return known;
     const problem =
       typeof found === 'object' ? `it is of seq ${found.seq}, and the journal ends with ${lastSeq}` : `it is ${found}`;
-    const message = 'what is here of other journals is read from the whole journal, not from forward-sources.json';
+    const message =
+      'the record of other journals is rebuilt from the whole journal, since forward-sources.json cannot be used';
     const report = () => notices.warn(message, { folder: disk.folder, problem });
     if (!isValid && found !== 'absent') report();
     const { lost, removedLast } = contentsOf(await disk.list());
@@ -315,7 +316,7 @@ export class Sources {
   /** @throws Error if the journal was opened again, or the error of a system call */
   #write(opening: Opening, known: Snapshot, seq: number): Promise<void> {
     return this.#writes.run(async () => {
-      if (opening !== this.#opening) throw new Error('the journal was opened again meanwhile');
+      if (opening !== this.#opening) throw new Error('the journal was opened again in the meantime');
       if (seq < opening.writtenSeq) return; // `removing` relies on the written seq
       this.#bytes = await writeSnapshot(this.#options.disk, { ...(opening.loaded ?? known), seq }); // it might have been loaded in the meantime
       opening.writtenSeq = seq;

@@ -284,7 +284,7 @@ export async function* readDeadLetters(
       number += 1;
       const letter = decodeDeadLetter(text);
       if (letter === undefined) wrong ||= number;
-      else if (wrong > 0) throw new Error(`${disk.folder}/${file}, line ${wrong}: it is no dead letter`);
+      else if (wrong > 0) throw new Error(`${disk.folder}/${file}, line ${wrong}: it is not a dead letter`);
       else yield letter;
     }
   }

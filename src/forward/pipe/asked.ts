@@ -71,7 +71,7 @@ export class AskedSending {
     const { to } = settings;
     if (ack !== undefined) return stopForAck(settings);
     if (value.kind !== undefined) {
-      const reason = `${to} was a hub and does not answer as one any more; check the URL and proxies`;
+      const reason = `${to} was a hub and no longer answers like one; check the URL and proxies`;
       return stop('not understood', reason, ASKING);
     }
     if (lostReason !== undefined) return stopAtLostCursor(this.#sender, lostReason, ASKING);
@@ -130,7 +130,7 @@ export class AskedSending {
     if (!this.#isEmpty) {
       const command = commandText(disk, `forward from ${settings.name} --seq 1`);
       const wayOut = `${command}, before the destination has a later event`;
-      notices.warn('the destination has no event of this journal any more', { had, to_send_all_again: wayOut });
+      notices.warn('the destination no longer has any event of this journal', { had, to_send_all_again: wayOut });
     }
     this.#isEmpty = true;
   }
@@ -217,6 +217,6 @@ export class AskedSending {
 
 /** @returns the state with `--ack`, if the destination cannot be asked */
 export function stopForAck({ name, to }: DestinationSettings): State {
-  const reason = `${to} does not say which events it has, as a hub does, and --ack ${name} needs that; check the URL, or give --ack a hub, with a name that no plain destination has had`;
+  const reason = `${to} does not report which events it has, like a hub does, and --ack ${name} requires that; check the URL, or give --ack a hub, with a name that no plain destination has had`;
   return stop('not understood', reason, OPENING);
 }

@@ -47,7 +47,10 @@ export class PlainSending {
     const [line] = head.lines as [Line];
     if (ledger.doubts.has(line.seq) && settings.inDoubt === 'once') return this.#giveUp(line);
     if (traits.sends?.(line.event, limits) === false) {
-      notices.rated.warn('an event has passed too many hooks and is not posted: is there a circle?', { seq: line.seq });
+      notices.rated.warn(
+        'an event has passed too many hooks and is not posted; check whether the hooks post in a circle',
+        { seq: line.seq },
+      );
       return this.#giveUp(line);
     }
     const sent = await this.#sender.request({ lines: [line], lost: undefined });

@@ -100,9 +100,9 @@ export class LetterChanges {
 
   async #run<Result>(change: () => Promise<Result>): Promise<Result> {
     const { settings, source, ledger, traffic } = this.#sender;
-    if (this.ended !== undefined) throw new Error('another retry is under way; wait for it');
+    if (this.ended !== undefined) throw new Error('another retry is in progress; wait for it');
     if (source === '' || ledger.letters === undefined || traffic.closing.aborted)
-      throw new Error(`forwarding to ${settings.name} has not begun, or it ends`);
+      throw new Error(`forwarding to ${settings.name} has not started, or is ending`);
     const changing = change();
     this.ended = changing.catch(() => {});
     return changing.finally(() => {

@@ -353,7 +353,7 @@ function shownState(
 ): Pick<DestinationStatus, 'state' | 'reason'> {
   if (served === undefined) {
     const before = written?.reason == null ? '' : `; before, ${written.state}: ${written.reason}`;
-    return { state: 'not running', reason: `no service has the folder; start it${before}` };
+    return { state: 'not running', reason: `no service uses the folder; start it${before}` };
   }
   const isServed = served === 'unsaid' || served.some((one) => one.name === name);
   if (written === undefined || !isServed)

@@ -58,7 +58,7 @@ export class TroubleLog {
     const name = kind === 'stopped' ? (state.why ?? reason) : kind;
     if (this.#logged.has(name)) return;
     this.#logged.add(name);
-    if (name === reason) notices.warn('forwarding cannot begin', { reason });
+    if (name === reason) notices.warn('forwarding cannot start', { reason });
     else notices.warn(messages[kind], { reason, ...this.#sender.position });
   }
 

@@ -54,7 +54,7 @@ async function unpack(
   let at = 0;
   try {
     for await (const chunk of inflate as AsyncIterable<Buffer>) {
-      if (at + chunk.length > bodyBytesMax) throw bodyTooLarge(limits, 'the unpacked body');
+      if (at + chunk.length > bodyBytesMax) throw bodyTooLarge(limits, 'the decompressed body');
       if (at + chunk.length > bytes) throw damaged(NOT_ALL);
       if (body !== undefined) chunk.copy(body, at);
       at += chunk.length;
@@ -70,7 +70,7 @@ async function unpack(
 
 /** @returns the offset after the header (RFC 1952 section 2.3). @throws Refusal 400 */
 function headerEnd(packed: Buffer): number {
-  if (packed[0] !== 0x1f || packed[1] !== 0x8b) throw damaged('it does not begin with 1f 8b');
+  if (packed[0] !== 0x1f || packed[1] !== 0x8b) throw damaged('it does not start with 1f 8b');
   const flags = packed[3] ?? 0;
   if (packed[2] !== DEFLATE || (flags & RESERVED) !== 0) throw damaged('its header is wrong');
   let at = HEADER_BYTES;
@@ -85,7 +85,10 @@ function headerEnd(packed: Buffer): number {
 }
 
 function damaged(problem: string): Refusal {
-  return new Refusal(400, `the body is not one whole gzip member: ${problem}; pack it again, or send it unpacked`);
+  return new Refusal(
+    400,
+    `the body is not one complete gzip member: ${problem}; compress it again, or send it uncompressed`,
+  );
 }
 
 const NOT_ALL = 'its length differs from the one at its end, as after further bytes or members';

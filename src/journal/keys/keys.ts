@@ -100,7 +100,7 @@ export class JournalKeys implements Follower {
       if (scan?.file !== undefined) this.#writeSidecar(scan.file, scan.collector.count);
       bytesLeft -= scan?.bytes ?? 0;
       if (scan?.isFromStart === true) continue;
-      notices.warn('idempotency keys of older events are not known: a report with such a key is recorded again', {
+      notices.warn('idempotency keys of older events are unknown: a report with such a key is recorded again', {
         before_seq: scan?.firstSeq ?? segments[index + 1]?.firstSeq,
         file: segment.name,
       });

@@ -288,7 +288,7 @@ export class FileReader {
     }
     if (said.kind === 'unanswered') {
       const isFollowing = follow !== undefined;
-      const what = isFollowing ? 'held back until it does' : 'shown, and the last of them may still be truncated';
+      const what = isFollowing ? 'held back until it does' : 'shown, and the last of them might still be truncated';
       this.#onRemark({
         kind: 'note',
         text: `the service that writes ${this.segment.name} does not answer: its newest lines are ${what}`,
@@ -318,10 +318,10 @@ export class FileReader {
       this.#remark(
         'note',
         this.#badLines,
-        '; this end is skipped: a crash or a copy may have cut it off, or a service is writing it',
+        '; this end is skipped: a crash or a copy might have cut it off, or a service is writing it',
       );
     } else {
-      this.#remark('damage', this.#badLines, '; what follows in this file cannot be verified and is skipped');
+      this.#remark('damage', this.#badLines, '; the rest of this file cannot be verified and is skipped');
     }
     return undefined;
   }

@@ -207,7 +207,7 @@ class JournalReader {
       this.#onRemark({ kind: 'damage', text: `${file}: ${problem}`, ...missing });
     if (findings.length > 0 || segment.firstSeq === this.#due) return this.#due <= last;
     const reason = last < afterRemoved ? 'retention removed them' : 'an earlier repair could not find all of them';
-    const text = `the events ${this.#due} to ${last} are not there any more: ${reason}`;
+    const text = `the events ${this.#due} to ${last} are no longer there: ${reason}`;
     this.#onRemark({ kind: 'note', text, ...missing });
     return true;
   }
@@ -246,7 +246,7 @@ class JournalReader {
     this.#begunSeq = isThere ? firstSeq - 1 : 0;
     // Retention never removes the last file, so the folder will get another journal.
     if (!isThere && this.#lineFilter.passedSeq > 0) {
-      this.#onRemark({ kind: 'note', text: `${name} is gone; what comes next is read from its beginning` });
+      this.#onRemark({ kind: 'note', text: `${name} is gone; the next file is read from its start` });
       this.#lineFilter.passedSeq = 0;
     }
     await this.#more();

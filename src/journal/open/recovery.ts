@@ -144,7 +144,10 @@ async function listWithoutLinks(disk: Disk, notices: Notices): Promise<string[]>
       if (contentsOf([file]).gone.length > 0) await disk.replace(file, Buffer.alloc(0));
       else await disk.remove(file);
       await disk.syncFolder();
-      notices.warn('a link was removed in place of a file that is made again', { folder: disk.folder, file });
+      notices.warn('a link was removed that had the name of a file which is created again', {
+        folder: disk.folder,
+        file,
+      });
     }
     return disk.list(true);
   }

@@ -69,7 +69,7 @@ test('a command reads little of an endless reply, and ends with 1 and one senten
   const padding = 'x'.repeat(1_000);
   for (const [command, args, answer, problem] of [
     ['assets', [], endless(LINES, padding), /with a line of more than \d+ bytes/],
-    ['assets', [], endless(LINES, '\n'), /with a line that is no asset/],
+    ['assets', [], endless(LINES, '\n'), /with a line that is not an asset/],
     ['assets', [], endless(LINES, assetWith('')), /with assets that are not in order/],
     ['assets', ['--key', 'a'], endless(LINES, padding), /with a line of more than \d+ bytes/],
     ['assets', [], endless('text/html', padding), /answers 200 with text\/html/],

@@ -191,7 +191,7 @@ test('a hook gets no more of an alarm that it refuses or fails for long, and a f
   await pause(100);
   assert.equal(got.length, 0, 'nothing is posted before it is in the file');
   isFull = false;
-  const told = () => service.notices.filter((line) => /which is not posted again/.test(line)).length;
+  const told = () => service.notices.filter((line) => /it is not posted again/.test(line)).length;
   await eventually('it is given up', () => told() === 1);
   assert.ok(got.length > 1);
   const count = got.length;
@@ -221,7 +221,7 @@ test('a post that gets 413 is sent once more without metadata, and one that pass
       headers: { 'Idempotency-Key': `"hook/${hooks}/0193e0c2-0000-7000-8000-000000000001"` },
     });
   assert.equal((await post('third', 3)).status, 200);
-  await eventually('a warning', () => service.notices.some((line) => /is there a circle/.test(line)));
+  await eventually('a warning', () => service.notices.some((line) => /post in a circle/.test(line)));
   await post('second', 2);
   await eventually('it is posted', () => got.length === 3);
   assert.match(`${keysOf(got)[2]}`, /^"hook\/3\//);
@@ -255,7 +255,10 @@ test('a hook of version 0.3 gets the ends of what it was posted, and a damaged f
   await second.stop();
   const refused = await runHere(['forward', 'from', NAME, '--seq', '1', '--data', data]);
   assert.equal(refused.code, 2);
-  assert.match(refused.stderr, /alarms is a hook with "on": it gets what begins and ends, and has neither a position/);
+  assert.match(
+    refused.stderr,
+    /alarms is a hook with "on": it gets the start and the end of alarms, and has neither a position/,
+  );
   for (const action of [['retry'], ['skip', '--seq', '1']])
     assert.equal((await runHere(['forward', action[0]!, NAME, ...action.slice(1), '--data', data])).code, 2);
   assert.equal((await forwardStatus(data, NAME)).state, 'not running');
@@ -263,9 +266,7 @@ test('a hook of version 0.3 gets the ends of what it was posted, and a damaged f
   writeFileSync(join(data, toldName(NAME)), text.replace('1', '2'));
   write({ begin: 'now' });
   const third = await serve(t, { data, args, limits });
-  await eventually('a warning', () =>
-    third.notices.some((line) => /is damaged, so that the hook counts as new/.test(line)),
-  );
+  await eventually('a warning', () => third.notices.some((line) => /is damaged, so the hook counts as new/.test(line)));
   await check(third, false);
   await eventually('it is posted', () => got.length === 5);
   rmSync(file);

@@ -38,7 +38,7 @@ test('a token file that does not answer stops its destination with the reason, a
   const ask = (destination: AskableDestination) => within('an answer', ENDS_MS, destination.ask(NEVER));
   assert.deepEqual([(await ask(first)).kind, (await ask(second)).kind], ['at', 'at']);
   const files = hangFiles(t, (path) => path.includes('/mount/'));
-  const problem = `${dead} was not read to its end in time; check its file system, or what writes to the pipe`;
+  const problem = `${dead} was not read to its end in time; check its file system, or the program that writes to the pipe`;
   assert.deepEqual(await ask(first), { kind: 'again', reason: `no request was sent: ${problem}` });
   assert.equal((await ask(second)).kind, 'at', 'with the token that it had');
   const reason = `no request was sent: ${last} waits for another file: ${problem}`;

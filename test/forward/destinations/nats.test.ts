@@ -194,7 +194,7 @@ test('an ask that fails gives a reason and no position', async (t) => {
     [/^again: 127.0.0.1:\d+ does not speak NATS as expected: /, () => 'HTTP/1.1 400 Bad Request\r\n'],
     [/^again: 127.0.0.1:\d+ does not speak NATS as expected: /, (_, { reply = '' }) => messageOf(reply, '{')],
     [/^again: answers 0: undefined$/, () => ({ error: { code: 404 } })],
-    [/^again: answers seq undefined, which is no number$/, () => ({})],
+    [/^again: answers seq undefined, which is not a number$/, () => ({})],
     [/^stopped: not understood: has a message 7 of assetlog/, () => ({ message: { seq: 7, data: 'eA==' } })],
     [/^stopped: not understood: /, () => ({ message: { seq: 7, data: Buffer.from('{"seq":0}').toString('base64') } })],
   ];
@@ -505,11 +505,11 @@ test('a server that sends too much unasked loses its connection, and the next re
     stub.say(flood(300));
     await eventually(`${what} ends the connection`, async () => stub.sockets.at(-1)!.destroyed);
     const reason = shown(await destination.ask(NEVER));
-    assert.match(reason, /^again: .* not asked for, more than 1000000 bytes or 100 lines in a second; check/, what);
+    assert.match(reason, /^again: .* not requested, more than 1000000 bytes or 100 lines in a second; check/, what);
   }
   const flooding = await startNatsStub(t, { answer: () => 'PING\r\n'.repeat(1_000) });
   const waiting = open(t, flooding.to, { limits: few });
-  for (let tries = 0; tries < 2; tries += 1) assert.match(shown(await waiting.ask(NEVER)), /^again: .* not asked for/);
+  for (let tries = 0; tries < 2; tries += 1) assert.match(shown(await waiting.ask(NEVER)), /^again: .* not requested/);
 });
 
 test('chunks of a byte count against the limit like lines, and answers to requests do not count', async (t) => {
@@ -529,7 +529,7 @@ test('chunks of a byte count against the limit like lines, and answers to reques
     },
   });
   const destination = open(t, stub.to, { limits: few });
-  assert.match(shown(await destination.ask(NEVER)), /^again: .* not asked for/);
+  assert.match(shown(await destination.ask(NEVER)), /^again: .* not requested/);
   isDripping = false;
   assert.equal((await destination.ask(NEVER)).kind, 'at');
   for (let seq = 1; seq < 1_000; seq += 2) {
@@ -556,7 +556,7 @@ test('an answer with a value of another type is refused, and the reason shows th
     const destination = open(t, stub.to, { user: 'device', passwordFile });
     const asked = await destination.ask(NEVER);
     const found = shown(asked.kind === 'at' ? await destination.send(batch(2), NEVER) : asked);
-    assert.match(found, RegExp(`^again: answers ${name} .*, which is no (number|list)$`));
+    assert.match(found, RegExp(`^again: answers ${name} .*, which is not a (number|list)$`));
     assert.doesNotMatch(found, /pass-word|\u001b/);
     assert.ok(found.length < 400, `${found.length}`);
   }

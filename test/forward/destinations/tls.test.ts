@@ -94,7 +94,7 @@ test('a certificate is trusted if its CA is in the file of the destination, by n
     assert.equal(await ask(open(t, to, authority)), 'at', to);
     assert.match(
       await ask(open(t, to)),
-      /^cannot be reached: its certificate is of no authority that is trusted here; name a CA file/,
+      /^cannot be reached: its certificate is from no authority that is trusted here; name a CA file/,
     );
   }
   assert.match(url6, /\[::1\]/);
@@ -209,7 +209,7 @@ test('TLS with NATS begins after the first line, and the login is sent only if t
     const urls = 'tls_required' in info ? [secure, stub.to] : [secure];
     for (const to of urls) {
       for (const [caFile, problem] of [
-        [undefined, /: its certificate is of no authority that is trusted here; name a CA file/],
+        [undefined, /: its certificate is from no authority that is trusted here; name a CA file/],
         [makeAuthority(folder, 'other'), /; check that .*other.pem has its CA$/],
         [bad, /^127.0.0.1:\d+ /],
       ] as const) {

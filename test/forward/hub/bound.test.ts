@@ -24,7 +24,7 @@ test('another token can neither send as a source, ask for its position, nor clai
   assert.equal(refused.status, 403);
   assert.match(
     refused.error ?? '',
-    / came with the token "roof", not "cellar"; on the hub: assetlog sources bind 0193e0c2-\S+ --token "cellar"$/,
+    / used the token "roof", not "cellar"; on the hub run: assetlog sources bind 0193e0c2-\S+ --token "cellar"$/,
   );
   assert.equal((await hub.ask(sent.source, undefined, 'cellar')).status, 403);
   const eras = [
@@ -41,7 +41,7 @@ test('another token can neither send as a source, ask for its position, nor clai
   assert.equal(states()[0]?.state, null);
   assert.equal((await hub.put(sent, 4, 4)).status, 200, 'without tokens there is no binding');
   assert.deepEqual([...forwardedIn(hub.disk)], [[sent.source, [1, 2, 3, 4]]]);
-  assert.match(hub.notices.join('\n'), /came with another token.*"bound":"roof","token":"cellar"/);
+  assert.match(hub.notices.join('\n'), /used another token.*"bound":"roof","token":"cellar"/);
 });
 
 test('the binding of a source to its token survives a stop and a crash, and ends when the source is forgotten', async () => {
@@ -63,7 +63,7 @@ test('events of a bound source that arrive from another site are recorded, with 
     origin: { id: sourceOf(100 + seq), source: sourceOf(1), seq: seq + 1, recorded: '2020-01-01T00:00:00.000Z' },
   }));
   for (const seq of [1, 2, 3, 4]) assert.equal((await hub.put(site, seq, seq, { tokenName: 'site' })).status, 200);
-  const warnings = hub.notices.filter((line) => line.includes('come with another token than before'));
+  const warnings = hub.notices.filter((line) => line.includes('with another token than before'));
   assert.equal(warnings.length, 1);
 });
 
@@ -90,7 +90,7 @@ test('a second token of the same name replaces the first, and sources can be bou
   assert.deepEqual(await bind(sourceOf(77), '--token', 'x'), [1, 'sources bound to x: 0']);
   assert.deepEqual(await bind(SOURCE, '--token', 'cellar'), [0, 'sources bound to cellar: 1']);
   assert.deepEqual([await put(3, first), await put(3, other)], [403, 200]);
-  assert.deepEqual(await bind(SOURCE, '--any'), [0, 'sources bound to the next token that they come with: 1']);
+  assert.deepEqual(await bind(SOURCE, '--any'), [0, 'sources bound to the next token that they use: 1']);
   assert.deepEqual([await put(4, first), await put(5, other)], [200, 403]);
   assert.deepEqual((await bind('--token-name', 'cellar', '--any'))[0], 1);
   assert.deepEqual((await bind('--token-name', 'roof', '--any'))[0], 0);

@@ -177,7 +177,7 @@ test('another event with a known name is left out with a warning, and does not s
   assert.deepEqual(seqsOf(hub.disk), upTo(3));
   assert.match(
     hub.notices.join('\n'),
-    new RegExp(`is here with another id.*"seq":3,"sent":"${idOf(OTHER, 99)}","here":"${idOf(DEVICE, 3)}"`),
+    new RegExp(`has an event with another id.*"seq":3,"sent":"${idOf(OTHER, 99)}","here":"${idOf(DEVICE, 3)}"`),
   );
 });
 

@@ -68,7 +68,7 @@ test('a copy of a hub without its file of watermarks reads the journal before re
     for (let count = 0; count < reports; count += 1) await restored.report();
     await settled();
     assert.equal(forwardedIn(copy).has(two.source), reports === 0);
-    assert.equal(restored.notices.filter((line) => line.includes('read from the whole journal')).length, 1);
+    assert.equal(restored.notices.filter((line) => line.includes('rebuilt from the whole journal')).length, 1);
     const again = await TestHub.open(copy.afterCrash());
     for (const [sent, last] of [
       [one, 7],
@@ -146,14 +146,14 @@ test('a file of watermarks that is torn, stale, missing or of another journal is
     const again = await TestHub.open(copy);
     assert.equal((await again.ask(sent.source)).seq, 20, what);
     assert.ok(
-      again.notices.some((line) => line.includes('read from the whole journal')),
+      again.notices.some((line) => line.includes('rebuilt from the whole journal')),
       what,
     );
     const asked = copy.calls.length;
     await again.journal.close();
     const third = await TestHub.open(copy.afterCrash());
     assert.equal((await third.ask(sent.source)).seq, 20, what);
-    assert.ok(!third.notices.some((line) => line.includes('read from the whole journal')), `${what}: ${asked}`);
+    assert.ok(!third.notices.some((line) => line.includes('rebuilt from the whole journal')), `${what}: ${asked}`);
   }
 });
 

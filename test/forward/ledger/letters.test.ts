@@ -76,7 +76,7 @@ test('a torn end is truncated when the file is opened, and a damaged line before
   const disk = new SimulatedDisk();
   disk.put(NAME, Buffer.from(`${encodeDeadLetter(letter(1))}\nx\n${encodeDeadLetter(letter(2))}\n`));
   assert.equal((await openLetters(disk)).count, 3);
-  await assert.rejects(lettersOf(disk), /dead-upstream.jsonl, line 2: it is no dead letter/);
+  await assert.rejects(lettersOf(disk), /dead-upstream.jsonl, line 2: it is not a dead letter/);
 });
 
 /** Appends six letters, each until it is appended. */

@@ -102,7 +102,7 @@ for (const { kind, login, works, unreachable, turnsAway, lacks } of kinds) {
       assert.equal(samplesOf(metrics).get('assetlog_ready'), Number(isRecorded));
       const readyz = await readiness();
       const body = await readyz.text();
-      assert.match(body, isRecorded ? /"status":"ok"/ : /not recorded: upstream has to have each event as well/);
+      assert.match(body, isRecorded ? /"status":"ok"/ : /not recorded: upstream must have each event too/);
       const { code, stdout } = await runHere(['forward', 'status', '--data', data]);
       assert.equal(code, Number(state === 'stopped'));
       const screen = stdout.replaceAll(/\s+/g, ' ');

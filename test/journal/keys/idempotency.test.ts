@@ -374,7 +374,7 @@ test('without sidecars a start reads a limited number of bytes, and logs how far
   const { length: bytes } = disk.bytes(FIRST) as Buffer;
   const keyScanBytesMax = Math.floor(1.5 * bytes);
   const second = await open(disk, { ...SMALL, limits: { ...quickLimits, keyScanBytesMax } });
-  const logged = second.notices.find((line) => line.includes('keys of older events are not known')) ?? '{}';
+  const logged = second.notices.find((line) => line.includes('keys of older events are unknown')) ?? '{}';
   const known = second.memory.held;
   assert.ok(known > 5 && known < 18, `${known} keys`);
   assert.equal(JSON.parse(logged).before_seq, 20 - known + 1);
@@ -405,7 +405,7 @@ test('a closed segment that cannot be read is tried up to three times before rep
     const logged = notices.filter((line) => line.includes('a segment cannot be read for its idempotency keys'));
     assert.equal(logged.length, failures);
     assert.equal(
-      notices.some((line) => line.includes('keys of older events are not known')),
+      notices.some((line) => line.includes('keys of older events are unknown')),
       !isKnown,
     );
     await journal.close();

@@ -185,7 +185,7 @@ test('damage is reported with its position, and later lines whose crc continues 
     'a torn end that is not the end': [
       { [FIRST]: bytes.subarray(0, -9), ...next },
       [...upTo(9), 11, 12],
-      /line 10, byte \d+: it ends without a newline; what follows in this file cannot be verified/,
+      /line 10, byte \d+: it ends without a newline; the rest of this file cannot be verified/,
     ],
     'an empty file that is not the last': [
       { [FIRST]: Buffer.alloc(0), ...next },
@@ -207,7 +207,7 @@ test('damage is reported with its position, and later lines whose crc continues 
     'a bad line at the end, with a seq that no crash explains': [
       { [FIRST]: bytes, [segmentName(11)]: flip(lines[0]!, 100) },
       upTo(10),
-      /^events-0+11\.jsonl, line 1, byte 0: its crc is .*; what follows in this file cannot be verified and is skipped$/,
+      /^events-0+11\.jsonl, line 1, byte 0: its crc is .*; the rest of this file cannot be verified and is skipped$/,
     ],
     'a renamed file': [
       { [segmentName(2)]: bytes },
@@ -245,7 +245,7 @@ test('an end that a crash or a writer explains is a note, and so are events that
   assert.deepEqual(seen.remarks, [
     {
       kind: 'note',
-      text: 'the events 1 to 4 are not there any more: an earlier repair could not find all of them',
+      text: 'the events 1 to 4 are no longer there: an earlier repair could not find all of them',
       gone: { first: 1, last: 4, why: 'lost' },
     },
   ]);
@@ -282,7 +282,7 @@ test('segments that vanish during a reading are reported, and the reading contin
     assert.deepEqual(
       remarks,
       marked
-        ? [{ kind: 'note', text: 'the events 4 to 9 are not there any more: retention removed them', gone: missing }]
+        ? [{ kind: 'note', text: 'the events 4 to 9 are no longer there: retention removed them', gone: missing }]
         : [{ kind: 'damage', text: `${segmentName(10)}: the events 4 to 9 before it are missing`, gone: missing }],
     );
   }
@@ -446,7 +446,7 @@ test('a follower shows lines again that were truncated and recorded again, and s
 
   rmSync(file);
   await until(({ remarks }) =>
-    remarks.some(({ text }) => text === `${FIRST} is gone; what comes next is read from its beginning`),
+    remarks.some(({ text }) => text === `${FIRST} is gone; the next file is read from its start`),
   );
   writeFileSync(file, makeLines(1).bytes);
   await until(({ seqs }) => seqs.length === 9);

@@ -164,10 +164,10 @@ test('commands reach a running service over the lock of its folder', async (t) =
   const status = JSON.parse(await told('forward', 'status', '--json', '--data', device.data)).destinations[0];
   assert.deepEqual([status.state, status.seq, status.dead_letters], ['idle', 2, 0]);
   assert.equal(await told('forward', 'retry', '--data', device.data), '0 of 0 were accepted\n');
-  assert.equal(await told('assets', 'forget', 'a', '--data', hub.data), '1 asset is forgotten; its events stay\n');
+  assert.equal(await told('assets', 'forget', 'a', '--data', hub.data), '1 asset is forgotten; its events are kept\n');
   assert.doesNotMatch(await told('assets', '--data', hub.data), /"a"/);
   const { id } = JSON.parse(await told('sources', '--json', '--data', hub.data));
-  assert.equal(await told('sources', 'forget', id, '--data', hub.data), `${id} is forgotten; its events stay\n`);
+  assert.equal(await told('sources', 'forget', id, '--data', hub.data), `${id} is forgotten; its events are kept\n`);
   const nothing = await runWithin(60_000, ['forward', 'skip', '--seq', '1', '--data', device.data]);
   assert.equal(nothing.code, 4, nothing.stderr);
   assert.deepEqual(

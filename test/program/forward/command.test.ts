@@ -145,7 +145,7 @@ test('status reports that a service is not running, with correct figures, and a 
   const { code, destinations } = await statusOf(data);
   const [{ state, reason, seq, last_seq, lag_events, next_try } = {}] = destinations;
   assert.deepEqual([code, state, seq, last_seq, lag_events, next_try], [1, 'not running', 8, 12, 4, null]);
-  assert.equal(reason, 'no service has the folder; start it; before, waiting: connect ECONNREFUSED');
+  assert.equal(reason, 'no service uses the folder; start it; before, waiting: connect ECONNREFUSED');
   const other = await newForwardedFolder(t, { state: {} });
   await lockAsService(t, other, '{"done":[]}');
   const found = await statusOf(other);
@@ -169,7 +169,7 @@ test('status reports a damaged cursor, and damaged dead letters', async (t) => {
   writeFileSync(join(data, 'dead-upstream.jsonl'), `{"time":\n${letter}\n`);
   await runRows({ DATA: data }, [
     ['forward status --json --data $DATA', 5, /"dead_letters":null/],
-    ['forward dead --data $DATA', 5, '', /dead-upstream\.jsonl, line 1: it is no dead letter/],
+    ['forward dead --data $DATA', 5, '', /dead-upstream\.jsonl, line 1: it is not a dead letter/],
   ]);
 });
 
@@ -335,7 +335,7 @@ test('retry without a service sends nothing, and leaves no file behind', async (
   const data = await newForwardedFolder(t, { state: {} });
   await refuse(data, [2]);
   const nothing =
-    /^assetlog: nothing was sent, since only a service has the token: no service has the folder; start it/;
+    /^assetlog: nothing was sent, since only a service has the token, and no service uses the folder; start it/;
   await runRows({ DATA: data }, [['forward retry --data $DATA', 75, '', nothing]]);
   assert.deepEqual(
     (await openDisk(data).list()).filter((name) => /retry|ask/.test(name)),
@@ -382,7 +382,7 @@ test('an action that is not possible is refused with 2, and the error lists the 
     ['forward from ../x --seq 1 --data $DATA', 2, '', /name a destination of .*: upstream/],
     ['forward skip upstream --data $DATA', 2, '', /add --seq N/],
     ['forward identity --data $DATA', 2, '', /add --new/],
-    ['forward skip --seq 11 --data $DATA', 2, '', /upstream continues with event 9; begin there/],
+    ['forward skip --seq 11 --data $DATA', 2, '', /upstream continues with event 9; start there/],
     ['forward from --seq 14 --data $DATA', 2, '', /the journal ends with event 12/],
     ['forward dead --seq 7-3 --data $DATA', 2, '', /--seq "7-3" is not a seq such as 7, or a range such as 7-12/],
     ['forward dead --data $PLAIN', 2, '', /name a destination of .*: it was never forwarded/],

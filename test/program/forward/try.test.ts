@@ -40,7 +40,7 @@ test('forward test works with a token that may forward, and stores nothing at th
   const env = { ASSETLOG_FORWARD_TO: `${hub.url}/prod`, ASSETLOG_FORWARD_TOKEN_FILE: tokenFile(t, tokenOf('prod')) };
   const data = join(folder, 'data');
   const works = await run(['forward', 'test', '--data', data], { env });
-  const says = 'it is a hub, and says how far it is with the journal';
+  const says = 'it is a hub, and reports how many events of the journal it has';
   assert.deepEqual([works.code, works.stdout], [0, `upstream: works: ${hub.url}/prod: ${says}\n`], works.stderr);
   assert.deepEqual(readdirSync(folder), ['own.json']);
   const [code, line] = await runTest(t, ...options('test'), tokenFile(t, tokenOf('test')));
@@ -92,14 +92,14 @@ test('each destination of a file is tried, and each failure is printed with what
   const [code, called, ...lines] = await runTest(t, '--forward', file, '--on-failed-check', `${hook.url}/s3cret/path`);
   assert.equal(code, 1);
   const expected = [
-    /^takes: works: \S+: it is no hub but takes reports, as its refusal of one without a key shows$/,
+    /^takes: works: \S+: it is not a hub but accepts reports, as its refusal of a report without a key shows$/,
     /^page: DOES NOT WORK: \S+: answers 405: <html>welcome<\/html>; check the URL, and a proxy in front of it$/,
     /^anything: DOES NOT WORK: \S+: answers 200: \{\}; check the URL$/,
     /^busy: DOES NOT WORK: \S+: answers 503: the service is stopping$/,
     /^closed: DOES NOT WORK: \S+: cannot be reached: .*ECONNREFUSED/,
   ];
   for (const [at, pattern] of expected.entries()) assert.match(lines[at] ?? '', pattern);
-  const says = 'it answers; whether it takes a failed check was not tried';
+  const says = 'it answers; whether it accepts a failed check was not tried';
   assert.equal(called, `failed-checks: works: hook+${hook.url}/…: ${says}`);
   assert.deepEqual(
     hook.got.map(({ method, url }) => [method, url]),
@@ -159,6 +159,6 @@ test('the certificate of a private authority needs its file', { skip: withoutNgi
   const to = ['--forward-to', url];
   const [code, line] = await runTest(t, ...to);
   assert.equal(code, 1);
-  assert.match(`${line}`, /its certificate is of no authority that is trusted here/);
+  assert.match(`${line}`, /its certificate is from no authority that is trusted here/);
   assert.equal((await runTest(t, ...to, '--forward-ca-file', certificateFile))[0], 0);
 });

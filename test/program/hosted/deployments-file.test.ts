@@ -26,7 +26,7 @@ test('a changed deployments file is used without a restart, and a bad one is rep
   assert.equal(refusals().length, 1);
   assert.match(refusals()[0] ?? '', /deployments\.json, line 2: deployments\[0\]\.tokens must be an array/);
   const troubles = async () => JSON.parse((await get('/readyz')).body).files;
-  const problem = 'it is refused, and what was read before stays in effect; see the log';
+  const problem = 'it is refused, and the previous version stays in effect; see the log';
   assert.deepEqual(await troubles(), { [file]: problem });
 
   const [old, fresh] = [tokenOf('prod'), tokenOf('test')];

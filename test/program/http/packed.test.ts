@@ -63,7 +63,7 @@ test('a compressed batch is recorded like an uncompressed one, up to the limit o
   assert.equal(recordedIn(service), 7);
   for (const bytes of [10_001, 5_000_000]) {
     const { status, error } = await send(service, gzipSync(padded(bytes)));
-    assert.deepEqual([status, error.split(';')[0]], [413, 'the unpacked body is larger than 10000 bytes']);
+    assert.deepEqual([status, error.split(';')[0]], [413, 'the decompressed body is larger than 10000 bytes']);
   }
   const { status, error } = await send(service, gzipSync(padded(10_001), { level: 0 }));
   assert.deepEqual([status, error.split(';')[0]], [413, 'the body is larger than 10000 bytes']);
@@ -109,7 +109,8 @@ test('only one complete gzip member is accepted', async (t) => {
   ] as const) {
     const { status, error } = await send(service, body);
     assert.equal(status, 400, what);
-    if (what !== 'packed twice') assert.match(error, /^the body is not one whole gzip member: .*; pack it again, or/);
+    if (what !== 'packed twice')
+      assert.match(error, /^the body is not one complete gzip member: .*; compress it again, or/);
   }
   assert.equal(recordedIn(service), 1);
   for (const encoding of ['br', 'gzip, gzip', 'gzip, identity', 'x-gzip', 'deflate']) {
@@ -191,5 +192,8 @@ test('a hub accepts compressed lines of a journal', async (t) => {
   assert.equal((await put(gzipSync(sent.bytes(1, 20)))).status, 200);
   assert.equal(recordedIn(service), 20);
   const { status, error } = await put(gzipSync(Buffer.alloc(limits.forwardBodyBytesMax + 1, ' ')));
-  assert.deepEqual([status, error.split(';')[0]], [413, `the unpacked body is larger than ${4 * 1024 * 1024} bytes`]);
+  assert.deepEqual(
+    [status, error.split(';')[0]],
+    [413, `the decompressed body is larger than ${4 * 1024 * 1024} bytes`],
+  );
 });

@@ -60,7 +60,7 @@ test('a refusal names the mistake of a request, also of a request that Node cann
       (parameter): [number, string, RegExp] => [
         400,
         `${head(report, host, SIZED, `Content-Type: application/json; ${parameter}`)}{}`,
-        new RegExp(`and "${parameter.replace('a=b; ', '')}" is no parameter; write charset=utf-8 or leave it out$`),
+        new RegExp(`and "${parameter.replace('a=b; ', '')}" is not a parameter; write charset=utf-8 or leave it out$`),
       ],
     ),
     [400, `${head(report, host, SIZED)}{}`, /^a body needs the header Content-Type: application\/json$/],

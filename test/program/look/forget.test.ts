@@ -12,7 +12,7 @@ import { record } from '../../support/report.ts';
 
 const OLD = ['100 observed tmp/a', '90 observed tmp/b', '80 observed w', '1 observed tmp/b'];
 
-const FORGOTTEN = '1 asset is forgotten; its events stay';
+const FORGOTTEN = '1 asset is forgotten; its events are kept';
 
 test('without a service an asset is forgotten at once, and counted again from its next event', async (t) => {
   const data = agedJournal(t, OLD);

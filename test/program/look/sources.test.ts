@@ -107,7 +107,9 @@ test('the state of a source survives a stop and, except for its name, the loss o
   await restart();
   symlinkSync(SEEN, join(data, SEEN));
   assert.equal((await sent.put(hub.url, 8, 8)).status, 200, 'a file that cannot be read stops no event');
-  await eventually('it is logged', () => /what the devices said of themselves cannot be read/.test(hub.stderr()));
+  await eventually('it is logged', () =>
+    /what the devices reported about themselves cannot be read/.test(hub.stderr()),
+  );
   assert.equal((await fetch(`${hub.url}/sources`)).status, 503);
 });
 
@@ -233,7 +235,7 @@ test('the folder of a hub with 500 deployments is listed with 300 open files', a
   assert.deepEqual([code, stderr], [0, 'assetlog: no journal forwards to this one\n']);
 });
 
-test('a source can be forgotten with and without a running service, and its events stay', async (t) => {
+test('a source can be forgotten with and without a running service, and its events are kept', async (t) => {
   const hub = await startService(t);
   const [gone, stays] = [new SentJournal(3), new SentJournal(3, sourceOf(2))];
   await gone.put(hub.url, 1, 2, { headers: { 'Assetlog-Name': 'gone' } });
@@ -241,7 +243,7 @@ test('a source can be forgotten with and without a running service, and its even
   const third = new SentJournal(1, sourceOf(4));
   await third.put(hub.url, 1, 1);
   const values = { DATA: hub.data, SOURCE, STAYS: stays.source, THIRD: third.source, NONE: sourceOf(3) };
-  await runRows(values, [['sources forget $THIRD --data $DATA', 0, '$THIRD is forgotten; its events stay']]);
+  await runRows(values, [['sources forget $THIRD --data $DATA', 0, '$THIRD is forgotten; its events are kept']]);
   assert.match(hub.stderr(), /a source was forgotten/);
   assert.deepEqual((await sourcesAt(hub.url)).map(({ id }) => id).sort(), [SOURCE, stays.source]);
   await runRows(values, [['sources forget $THIRD --data $DATA', 2, '', /./]]);
@@ -250,7 +252,7 @@ test('a source can be forgotten with and without a running service, and its even
   await runRows(values, [
     ['sources forget --data $DATA', 2, '', /./],
     ['sources forget $NONE --data $DATA', 2, '', /./],
-    ['sources forget $SOURCE --data $DATA', 0, '$SOURCE is forgotten; its events stay'],
+    ['sources forget $SOURCE --data $DATA', 0, '$SOURCE is forgotten; its events are kept'],
     ['sources forget $SOURCE --data $DATA', 2, '', /./],
     ['sources --data $DATA', 0, ['stays']],
     ['events $DATA', 0, [1, 2, 3, 4, 5, 6]],
@@ -263,7 +265,7 @@ test('a source is forgotten in each deployment of a folder that has it', async (
   assert.equal((await hub.kill()).code, 0);
   const folder = newFolder(t);
   const values = { DATA: folder, SOURCE };
-  const forgotten = '$SOURCE is forgotten; its events stay';
+  const forgotten = '$SOURCE is forgotten; its events are kept';
   cpSync(hub.data, join(folder, 'prod'), { recursive: true });
   await runRows(values, [['sources forget $SOURCE --data $DATA', 0, forgotten]]);
   for (const name of ['east', 'west']) cpSync(hub.data, join(folder, name), { recursive: true });

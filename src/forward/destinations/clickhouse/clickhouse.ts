@@ -122,7 +122,7 @@ class Clickhouse implements AskableDestination {
       if (at.kind !== 'at') return at;
       if (at.seq < last.seq) {
         this.#tokenInVain = token;
-        return { kind: 'again', reason: `knows the insert of the events up to ${last.seq}, and does not have them` };
+        return { kind: 'again', reason: `knows the insert of the events up to ${last.seq}, but does not have them` };
       }
     }
     this.#mayBeRepeated = false;

@@ -67,7 +67,8 @@ export class NatsConnection {
     const reply = `${this.#inbox}.${this.#requests}`;
     const accept = ({ verb, text, headers, payload }: Frame) => {
       if (verb !== 'MSG' || !text.startsWith(`${reply} `)) return undefined;
-      if (headers.startsWith('NATS/1.0 503')) this.close('answers 503: it has no JetStream, or none takes the subject');
+      if (headers.startsWith('NATS/1.0 503'))
+        this.close('answers 503: it has no JetStream, or no stream accepts the subject');
       // Each message of a batch except the last one gets an empty answer.
       return payload.length === 0 ? undefined : (JSON.parse(`${payload}`) ?? {});
     };
@@ -134,7 +135,7 @@ export class NatsConnection {
     this.#dueMs = Math.max(nowMs, this.#dueMs) + (1000 * (bytes + pieces * natsPieceBytes)) / natsSecondBytesMax;
     if (this.#dueMs <= nowMs + 1000) return;
     const most = `${natsSecondBytesMax} bytes or ${Math.floor(natsSecondBytesMax / natsPieceBytes)} lines in a second`;
-    this.flood = this.close(`sends what it was not asked for, more than ${most}; check what it is`);
+    this.flood = this.close(`sends data that was not requested, more than ${most}; check which server it is`);
   }
 
   /**
@@ -175,7 +176,7 @@ export class NatsConnection {
   }
 
   /** @returns the failure with which it was first closed */
-  close(problem = 'is not used any more', why?: StopKind): NatsFailure {
+  close(problem = 'is no longer used', why?: StopKind): NatsFailure {
     this.failure ??= new NatsFailure(`${this.#options.name} ${problem}`, why);
     this.#socket.destroy();
     this.#reject(this.failure);

@@ -115,7 +115,7 @@ class NatsStream implements AskableDestination {
     const at = positionOf(readObject(textIn(data)));
     if (at !== undefined) return at;
     const which = `message ${this.#last} of ${this.#subject}`;
-    throw new NatsFailure(`has a ${which} that is no line of a journal`, 'not understood');
+    throw new NatsFailure(`has a ${which} that is not a line of a journal`, 'not understood');
   }
 
   async #send(lines: readonly Line[], signal: AbortSignal): Promise<Sent> {
@@ -150,7 +150,7 @@ class NatsStream implements AskableDestination {
     const value = said[name];
     if (Number.isSafeInteger(value)) return value as number;
     throw new NatsFailure(
-      `answers ${name} ${this.#connection!.quoted(`${JSON.stringify(value)}`)}, which is no number`,
+      `answers ${name} ${this.#connection!.quoted(`${JSON.stringify(value)}`)}, which is not a number`,
     );
   }
 
@@ -183,14 +183,19 @@ class NatsStream implements AskableDestination {
   #checkStream({ config }: Said): void {
     const { subjects = [], ...settings }: Said = { max_msg_size: -1, ...(config as Said) };
     if (!Array.isArray(subjects)) {
-      throw new NatsFailure(`answers subjects ${this.#connection!.quoted(JSON.stringify(subjects))}, which is no list`);
+      throw new NatsFailure(
+        `answers subjects ${this.#connection!.quoted(JSON.stringify(subjects))}, which is not a list`,
+      );
     }
     const isTaken = subjects.some((pattern) => isMatch(`${pattern}`, this.#subject));
     const messageBytesMax = this.#numberIn(settings, 'max_msg_size');
     const edit = `; run: nats stream edit ${this.#url.path}`;
     const problems: readonly (readonly [boolean, string])[] = [
-      [settings['sealed'] === true, 'is sealed; make another one'],
-      [settings['retention'] !== 'limits', 'drops what its consumers took; make another one with --retention limits'],
+      [settings['sealed'] === true, 'is sealed; create another one'],
+      [
+        settings['retention'] !== 'limits',
+        'drops messages that its consumers have received; create another one with --retention limits',
+      ],
       [settings['no_ack'] === true, `acknowledges nothing${edit} --ack`],
       [settings['subject_transform'] !== undefined, `changes subjects${edit} --no-transform`],
       [!isTaken, `does not take ${this.#subject}${edit} --subjects '${this.#subjects}'`],

@@ -180,7 +180,7 @@ class OpenAsset {
       body,
       new MessageParser(),
       (messages) => {
-        if (messages.some(({ event }) => event === 'reset')) throw new Error('the journal begins again');
+        if (messages.some(({ event }) => event === 'reset')) throw new Error('the journal starts again');
         history.add(messages.filter(({ event }) => event !== 'gap').map(({ data }) => data));
         if (history === this.#history) this.#frame ||= requestAnimationFrame(() => this.#draw());
       },
