@@ -29,7 +29,7 @@ export async function runRows(
 ): Promise<void> {
   for (const [line, code, stdout = '', stderr = ''] of rows) {
     for (const ending of endings) {
-      const typed = `${line} ${ending}`.trim();
+      const typed = ending === '' ? line : `${line} ${ending}`;
       const ended = await runHere(wordsOf(typed, values), { env });
       const shown = `assetlog ${typed}: ${ended.stderr}`;
       assert.equal(ended.code, code, shown);
@@ -42,7 +42,7 @@ export async function runRows(
 
 /** @returns the words of a command line, whose quotes enclose one word or a part of it */
 export function wordsOf(line: string, values: Values): string[] {
-  const words = line.match(/(?:'[^']*'|"[^"]*"|[^\s'"])+/g) ?? [];
+  const words = line.match(/(?:'[^']*'|"[^"]*"|[^ '"])+/g) ?? [];
   return words.map((word) =>
     word
       .replaceAll(/'([^']*)'|"([^"]*)"/g, (_, single = '', double = '') => single + double)

