@@ -1,7 +1,7 @@
 /** `--deployment-metrics`: the figures of each deployment and token, and their absence without it. */
 
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { sha256 } from '../../../src/deployments/tokens.ts';
@@ -98,16 +98,6 @@ test('the size of a journal is right after retention and an idle close', async (
   await report('prod');
   await eventually('the journal is closed', () => readdirSync(join(data, 'prod')).includes('.stopped-cleanly'));
   await eventually('its size is still that', async () => (await bytes()) === bytesIn(join(data, 'prod')));
-});
-
-test('without the option no metric names a deployment or a token', async (t) => {
-  const { report, port, file, get } = await host(t, ['prod-x', 'test-x']);
-  for (const token of [undefined, 'wrong']) await report('prod-x', token);
-  const text = await metricsOf({ port });
-  for (const name of ['prod-x', 'test-x', 'ci of', 'deployment=', 'token=']) assert.ok(!text.includes(name), name);
-  assert.match(text, /^assetlog_files_refused 0$/m);
-  writeFileSync(file, '{');
-  await eventually('the file is refused', async () => /^assetlog_files_refused 1$/m.test((await get('/metrics')).body));
 });
 
 test('each metric has at most so many series [deployment-metrics-2]', async (t) => {

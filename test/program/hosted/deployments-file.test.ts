@@ -28,13 +28,15 @@ test('a changed deployments file is used without a restart, and a bad one is rep
   const troubles = async () => JSON.parse((await get('/readyz')).body).files;
   const problem = 'it is refused, and the previous version stays in effect; see the log';
   assert.deepEqual(await troubles(), { [file]: problem });
+  const refusedFiles = async () => samplesOf((await get('/metrics')).body).get('assetlog_files_refused');
+  assert.equal(await refusedFiles(), 1);
 
   const [old, fresh] = [tokenOf('prod'), tokenOf('test')];
   const tokens = [old, fresh].map((token) => ({ name: token.slice(-9), sha256: sha256(token).toString('hex') }));
   rewrite(file, { name: 'prod', tokens }, entryOf('more', fresh)); // without a reload
   const isRead = () => notices.some((line) => line.includes('the deployments were read again'));
   await eventually('the file is read', isRead);
-  assert.equal(await troubles(), undefined);
+  assert.deepEqual([await troubles(), await refusedFiles()], [undefined, 0]);
   const replies = [report('prod', old), report('prod', fresh), report('more', fresh), report('test', fresh)];
   assert.deepEqual(
     (await Promise.all(replies)).map(({ status }) => status),

@@ -210,16 +210,6 @@ test('a single report whose reply is lost is repeated, and a job that runs twice
   assert.match(other.stderr, /answers 422: /);
 });
 
-test('a journal of lines with keys that is replayed into its own service is all duplicates', async (t) => {
-  const service = await startService(t);
-  const input = textOf(30);
-  assert.equal((await report(service.url, ['--from', '-'], { input })).code, 0);
-  const before = JSON.stringify(service.events());
-  const journal = join(service.data, 'events-00000000000000000001.jsonl');
-  const { code, stdout } = await report(service.url, ['--from', journal]);
-  assert.deepEqual([code, stdout, JSON.stringify(service.events())], [0, '30 recorded, 0 refused\n', before]);
-});
-
 test('lines with a key are sent without their time, which is counted, and with it under --keep-times', async (t) => {
   const [from, without, kept] = [await startService(t), await startService(t), await startService(t)];
   const keyed = '{"type":"observation","asset_key":"b"}';

@@ -4,7 +4,8 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
 import { test } from 'node:test';
 import { version } from '../../../src/config/names.ts';
-import { freePort, run, startService } from '../../support/program.ts';
+import { runRows } from '../../support/command-rows.ts';
+import { freePort, startService } from '../../support/program.ts';
 import { ask, get, post, readFailure, Wire } from '../../support/wire.ts';
 import { listenOn } from '../../world/http-server.ts';
 
@@ -43,17 +44,15 @@ test('health, metrics and the OpenAPI document are below the prefix, answer HEAD
 
 test('a healthcheck ends with 0 only if reports are accepted', async (t) => {
   const service = await startService(t, { args: ['--path-prefix', '/p', '--port', String(await freePort(t))] });
-  const check = (...args: string[]) => run(['healthcheck', '--port', String(service.port), ...args]);
-  const good = await check('--path-prefix', '/p', '--host', '0.0.0.0');
-  assert.deepEqual([good.code, good.stdout, good.stderr], [0, '', '']);
-  const wrongPath = await check();
-  assert.equal(wrongPath.code, 1);
-  assert.match(wrongPath.stderr, /^assetlog: http:\/\/127\.0\.0\.1:\d+\/readyz answers 404: /);
-  await service.kill('SIGTERM');
-  const gone = await check('--path-prefix', '/p');
-  assert.equal(gone.code, 1);
-  assert.match(gone.stderr, /^assetlog: http:\S+ does not answer: .*ECONNREFUSED/);
   const stalled = await listenOn(t, createServer());
-  const hung = await run(['healthcheck', '--port', String(stalled)]);
-  assert.match(hung.stderr, /no complete reply within 3 s\n$/);
+  const values = { PORT: String(service.port), STALLED: String(stalled) };
+  await runRows(values, [
+    ['healthcheck --port $PORT --path-prefix /p --host 0.0.0.0', 0],
+    ['healthcheck --port $PORT', 1, '', /^assetlog: http:\/\/127\.0\.0\.1:\$PORT\/readyz answers 404: /],
+    ['healthcheck --port $STALLED', 1, '', /no complete reply within 3 s\n$/],
+  ]);
+  await service.kill('SIGTERM');
+  await runRows(values, [
+    ['healthcheck --port $PORT --path-prefix /p', 1, '', /^assetlog: http:\S+ does not answer: .*ECONNREFUSED/],
+  ]);
 });

@@ -111,5 +111,5 @@ test('in hosted mode the metrics need no token, and are sums over deployments wi
     ['batch_events_sum', 3],
   ] as const)
     assert.equal(samples.get(`assetlog_${name}`), value, name);
-  assert.doesNotMatch([...samples.keys()].join('\n'), /prod|idle|unknown/);
+  assert.doesNotMatch([...samples.keys()].join('\n'), /prod|idle|unknown|ci of|deployment=|token=/);
 });
