@@ -30,4 +30,12 @@ export const retired: readonly WordRule[] = [
   ['say segment', /\b(?:journal|closed) files?\b/i],
   ['say data folder', /\bfolder of all deployments\b/i],
   ['the subject is a noun', /(?:^|[.:;] )What [^?.]*\./],
+  ['start with the subject', /(?:^|[.;] )(?:Of|That of) (?!course)/],
+  ['say again, or new', /\banew\b/i],
+  ['say while, with or in addition to', /\bbeside\b/i],
+  ['say while, or until then', /\bmeanwhile\b/i],
+  ['say compressed', /\b(?:un)?packed\b/i],
+  ['say fix', /(?<!-)\bmend(?:s|ed|ing)?\b/i],
+  ['say gets, or is called', /\bhears?\b/i],
+  ['say uses, or is ordered by', /\bgo(?:es)? by\b/i],
 ];
