@@ -10,7 +10,7 @@ import type { Oracle } from './oracle/oracle.ts';
 /** A disk that works again has been tried by then, and a service that began has opened its journal. */
 const QUIET_MS = 20_000;
 /** Why a service is not ready though its disk works. */
-const WAITS = /has not received event|has to have each event|the service is stopping/;
+const WAITS = /has not received event|must have each event|the service is stopping/;
 
 interface ListedSource {
   readonly id: string;

@@ -54,7 +54,7 @@ export const eraseCommand = defineCommand(
     notes: [
       'Examples:',
       '  assetlog erase --id 01a1fb95-ce62-7e59-9364-610bf5613940          prints what it would erase',
-      '  assetlog erase --key-prefix shop/customers --contains "Ada" --yes   erases it',
+      '  assetlog erase --key-prefix shop/customers --contains "name Ada" --yes   erases it',
       '',
       'Exit codes:',
       '  0 erased, or shown, 1 nothing matches, 2 flags or no journal there, 3 the journal is damaged: repair it first,',
@@ -134,7 +134,7 @@ async function copiesOf(disk: Disk): Promise<string[]> {
   const names = await readNames(disk);
   return [
     'copies that this does not reach:',
-    '  backups   each run of assetlog backup takes the segments again that were written anew',
+    '  backups   the next assetlog backup copies the rewritten segments again',
     ...(names.length === 0 ? [] : [`  sent to   ${names.join(', ')}: erase there too, by the same ids`]),
     ...renamed.map(({ name }) => `  file      ${name}, which assetlog does not read`),
   ];

@@ -2,7 +2,7 @@
  * Erases events of a journal whose folder is locked, and that no one writes: the texts are gone from each of its files afterwards. The
  * order is durable before the first file changes, so that the next start finishes what a crash interrupts. Each step may be repeated.
  *
- * Only closed segments are written anew: a newest one with such an event gets a successor first.
+ * Only closed segments are rewritten: a newest one with such an event gets a successor first.
  */
 
 import type { Limits } from '../../config/limits.ts';
@@ -27,7 +27,7 @@ export interface EraseParts {
 
 /**
  * Erases in the segments, and in the copies of damage that starts and repairs have kept.
- * @param done the first seqs of segments that were written anew before, to which those of this call are added; if it is given, they are
+ * @param done the first seqs of segments that were rewritten before, to which those of this call are added; if it is given, they are
  *   at most `limits.eraseSegmentsMax`
  * @returns whether these are all
  * @throws DamagedError, or the error of a system call; it may be called again

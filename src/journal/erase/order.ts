@@ -74,10 +74,10 @@ export async function removeOrder(disk: Disk): Promise<void> {
   await disk.syncFolder();
 }
 
-/** Name of the file with the first seqs of the segments that were written anew: a backup takes them again. */
+/** Name of the file with the first seqs of the segments that were rewritten: a backup copies them again. */
 export const ANEW_FILE = 'erased.json';
 
-/** @returns the first seqs of the segments that were ever written anew by an erase. @throws the error of a system call */
+/** @returns the first seqs of the segments that an erase has ever rewritten. @throws the error of a system call */
 export async function readAnew(disk: ReadableDisk): Promise<ReadonlySet<number>> {
   const bytes = await readSmall(disk, ANEW_FILE, BYTES_MAX);
   const text = bytes && unsealedFile(bytes);

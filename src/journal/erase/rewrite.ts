@@ -1,4 +1,4 @@
-/** Writes a file with lines anew: erased lines in place of some, and a chain of its own from the first of them on. */
+/** Rewrites a file of lines: erased lines replace some of them, and the crcs are computed again from the first of these on. */
 
 import type { Limits } from '../../config/limits.ts';
 import { type Disk, unlessAbsent } from '../disk.ts';

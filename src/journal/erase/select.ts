@@ -71,7 +71,7 @@ export async function select(
   return found;
 }
 
-/** A segment with a bad line is not written anew. @throws DamagedError */
+/** A segment with a bad line is not rewritten. @throws DamagedError */
 async function checkSegments(disk: ReadableDisk, seqs: SeqSet, limits: Limits): Promise<void> {
   const { segments } = contentsOf(await disk.list());
   for (const [index, segment] of segments.slice(0, -1).entries()) {
