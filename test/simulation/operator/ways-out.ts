@@ -148,16 +148,12 @@ export class WaysOut {
     }
   }
 
-  /** @returns the seq after the last event that a hub or an engine has */
+  /** @returns the seq after the last event that a hub or an engine got from a journal. Events from others say nothing of its own reports */
   #firstAfter(journal: MachineJournal, to: Exclude<Place, Upstream>): number {
-    const there = this.#idsAt(to);
-    const lines = linesOf(this.#parts.oracle, journal);
-    return 1 + Math.max(0, ...lines.flatMap(({ id, seq }) => (there.has(id) ? [seq] : [])));
-  }
-
-  /** @returns the ids of the events that a hub or an engine has */
-  #idsAt(to: Exclude<Place, Upstream>): ReadonlySet<string> {
-    return new Set('stored' in to ? to.counts.keys() : linesOf(this.#parts.oracle, to).map(({ id }) => id));
+    const { oracle } = this.#parts;
+    const got = new Set('stored' in to ? [] : linesOf(oracle, to).map(({ id, from }) => `${id} ${from?.[1]}`));
+    const isThere = (id: string, seq: number) => ('stored' in to ? to.counts.has(id) : got.has(`${id} ${seq}`));
+    return 1 + Math.max(0, ...linesOf(oracle, journal).flatMap(({ id, seq }) => (isThere(id, seq) ? [seq] : [])));
   }
 
   /** "`forward skip`": gives open letters up, with the service stopped. */
