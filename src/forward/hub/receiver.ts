@@ -112,7 +112,8 @@ export class Receiver {
   async ask(eras: readonly Era[], journal: Recorder, said: SaidOfSource = {}): Promise<Reply> {
     const [, source] = eras.at(-1)!;
     // An earlier request might still be recorded: without its events the source would name lines as lost that are here.
-    const known = await this.#inTurn(source, () => this.#ready(journal));
+    await this.#queues.get(source)?.ended;
+    const known = await this.#ready(journal);
     const { sources } = known;
     if (source === this.#eras.at(-1)![1]) return TO_ITSELF;
     this.#checkToken(known, eras, said);
