@@ -24,22 +24,26 @@ export async function* mergeByTime(merge: MergeInput): AsyncGenerator<readonly L
   const { follow, followMs } = merge;
   const open = (source: JournalSource) => new SourceCursor(source, merge.filterOf(source), follow);
   let cursors = merge.sources.map(open);
-  for (;;) {
-    await Promise.all(cursors.filter(({ kind }) => kind === 'empty').map((cursor) => cursor.read()));
-    cursors = cursors.filter(({ kind }) => kind !== 'ended');
-    const ready = cursors.filter(({ kind }) => kind === 'lines');
-    if (ready.length > 0) {
-      // The unread lines of a journal are never older than the last line that was read.
-      const until = ready.map(({ lastTime }) => lastTime).reduce((least, time) => (time < least ? time : least));
-      const entries = ready.flatMap((cursor) => cursor.take(until));
-      entries.sort((a, b) => (a.time < b.time ? -1 : a.time === b.time ? 0 : 1));
-      yield entries.map(({ line }) => line);
-      continue;
+  try {
+    for (;;) {
+      await Promise.all(cursors.filter(({ kind }) => kind === 'empty').map((cursor) => cursor.read()));
+      cursors = cursors.filter(({ kind }) => kind !== 'ended');
+      const ready = cursors.filter(({ kind }) => kind === 'lines');
+      if (ready.length > 0) {
+        // The unread lines of a journal are never older than the last line that was read.
+        const until = ready.map(({ lastTime }) => lastTime).reduce((least, time) => (time < least ? time : least));
+        const entries = ready.flatMap((cursor) => cursor.take(until));
+        entries.sort((a, b) => (a.time < b.time ? -1 : a.time === b.time ? 0 : 1));
+        yield entries.map(({ line }) => line);
+        continue;
+      }
+      if (cursors.length === 0) return;
+      await sleep(followMs, undefined, { signal: follow! }).catch(() => {}); // it rejects only when it is aborted
+      for (const cursor of cursors) cursor.kind = 'empty';
+      if (!follow?.aborted) cursors.push(...(await merge.added()).map(open));
     }
-    if (cursors.length === 0) return;
-    await sleep(followMs, undefined, { signal: follow! }).catch(() => {}); // it rejects only when it is aborted
-    for (const cursor of cursors) cursor.kind = 'empty';
-    if (!follow?.aborted) cursors.push(...(await merge.added()).map(open));
+  } finally {
+    await Promise.all(cursors.map((cursor) => cursor.close()));
   }
 }
 
@@ -82,6 +86,11 @@ class SourceCursor {
     const taken = this.#entries.splice(0, end === -1 ? this.#entries.length : end);
     if (this.#entries.length === 0) this.kind = 'empty';
     return taken;
+  }
+
+  /** Closes its file, if the caller needs no further lines. A source that waits for more ends with its signal. */
+  async close(): Promise<void> {
+    if (this.#wake === undefined) await this.#pages.return(undefined);
   }
 
   async #readPage(): Promise<void> {
