@@ -5,6 +5,7 @@ import { chmodSync, chownSync, readdirSync, readFileSync, renameSync, writeFileS
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileQueue } from '../../../src/config/file-queue.ts';
 import { sha256 } from '../../../src/deployments/tokens.ts';
 import { runHere } from '../../support/command-output.ts';
 import { entryOf, host, REPORT, rewrite, writeDeployments } from '../../support/deployments.ts';
@@ -142,6 +143,9 @@ test('a deployments file that does not answer is in the log and in /readyz, and 
   await within('a stop', 20_000, stop());
   const start = serve(t, { args, limits: { fileReadMs: 100 } });
   await assert.rejects(within('a start', 20_000, start), { exitCode: 5 });
+  again.open();
+  // Until then this process refuses all files, also those of the next test.
+  await eventually('the late file is read', () => fileQueue.late === undefined);
 });
 
 test('a start warns of a data folder or a deployments file that others may write to', {
