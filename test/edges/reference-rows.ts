@@ -369,7 +369,7 @@ export const differences: readonly Difference[] = [
       next: 'check/ROW?check_name=c&passed=true&partition=p',
     }),
   ]),
-  difference('an `Upgrade: h2c` offer beside a JSON body', { statuses: [500, 200] }, [
+  difference('an `Upgrade: h2c` offer with a JSON body', { statuses: [500, 200] }, [
     row('an offer to speak HTTP/2', 'materialization/ROW', '{"description":"d"}', {
       headers: [
         JSON_TYPE,
