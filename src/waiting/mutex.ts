@@ -12,11 +12,6 @@ export class Mutex {
     return this.#size;
   }
 
-  /** Resolves when all tasks so far have ended. Never rejects. */
-  get ended(): Promise<unknown> {
-    return this.#last;
-  }
-
   /**
    * Runs a task after all tasks before it.
    * @returns what the task returns. A task that rejects does not keep the next one from running

@@ -111,8 +111,6 @@ export class Receiver {
    */
   async ask(eras: readonly Era[], journal: Recorder, said: SaidOfSource = {}): Promise<Reply> {
     const [, source] = eras.at(-1)!;
-    // An earlier request might still be recorded: without its events the source would name lines as lost that are here.
-    await this.#queues.get(source)?.ended;
     const known = await this.#ready(journal);
     const { sources } = known;
     if (source === this.#eras.at(-1)![1]) return TO_ITSELF;
