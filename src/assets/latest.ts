@@ -12,7 +12,7 @@ export interface Latest extends KeptPlace {
   seq: number;
   /** When it was recorded, in milliseconds since 1970. */
   timeMs: number;
-  /** Its `event_time` in the recorded form. */
+  /** The `event_time` of the latest event, in the recorded form. */
   eventTime: string | undefined;
   partition: string | undefined;
   dataVersion: string | undefined;

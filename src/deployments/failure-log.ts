@@ -15,7 +15,7 @@ export interface AuthenticationFailure {
   readonly count: number;
   /** The path below the prefix. */
   readonly path: string;
-  /** Its first component, which might not be a deployment. */
+  /** The first component of the path, which might not be a deployment. */
   readonly deployment: string;
   /** The text that was sent; undefined if none was sent. It is never logged. */
   readonly token: string | undefined;

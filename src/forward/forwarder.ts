@@ -50,7 +50,7 @@ export interface ForwarderOptions extends ForwardingParts {
   readonly refusedFiles?: Set<string>;
 }
 
-/** Its methods are called in this order: `open`, `begin`, `close`. */
+/** The methods are called in this order: `open`, `begin`, `close`. */
 export class Forwarder {
   /** Set with `--ack`. */
   readonly acks: Acks | undefined;

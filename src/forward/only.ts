@@ -16,8 +16,8 @@ export function readOnly(value: unknown): Filter {
   for (const [name, given] of Object.entries(value)) {
     const search = named.get(name);
     if (search === undefined) {
-      const all = [...named.keys()];
-      throw new Error(`has no member ${JSON.stringify(name)}${didYouMean(name, all)}; there are ${all.join(', ')}`);
+      const problem = `has no member ${JSON.stringify(name)}${didYouMean(name, onlyNames)}`;
+      throw new Error(`${problem}; there are ${onlyNames.join(', ')}`);
     }
     const [form, read] = readers[search.kind]!;
     const found = read(given);

@@ -116,7 +116,7 @@ export interface ErrorReply extends ReplyHead {
 
 /** A wrong item of a batch. */
 export interface ItemProblem {
-  /** Its line, or its position in the array, from 1. */
+  /** The line of the item, or its position in the array, from 1. */
   readonly item: number;
   readonly error: string;
 }

@@ -12,7 +12,7 @@ export type Right = (typeof rights)[number];
 export interface Route<Handler> {
   /** The right that it needs. In hosted mode, the path of a route that needs a right comes after the name of a deployment. */
   readonly needs: Right | 'nothing';
-  /** Its methods, in upper case. */
+  /** The methods of the route, in upper case. */
   readonly methods: readonly string[];
   /** Without a prefix and a last slash: `/report_asset_check`. */
   readonly path: string;
@@ -58,7 +58,7 @@ export interface RouteDescription {
   readonly body?: { readonly schema: Schema; readonly example?: unknown };
   /** The schemas of its reply by media type, the default first. */
   readonly content: Readonly<Record<string, Schema>>;
-  /** Its statuses in addition to the statuses of every route. */
+  /** The statuses of the route in addition to the statuses of every route. */
   readonly also?: readonly (409 | 410)[];
 }
 

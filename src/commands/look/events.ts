@@ -203,7 +203,7 @@ async function* linesOf(
 interface Candidate {
   readonly source: JournalSource;
   readonly line: Line;
-  /** Its time, or the earlier time of a later line if the clock was set back, so that the times of a journal are in order. */
+  /** The time of the line, or the earlier time of a later line if the clock was set back, so that the times of a journal are in order. */
   readonly time: string;
 }
 
@@ -218,7 +218,7 @@ async function newestOf(
   for (const source of sources) {
     const lines = await source.newest(count, filter);
     lastSeqs.set(source, lines.at(-1)?.seq ?? filter.afterSeq ?? 0);
-    let time = '~'; // @param by the time that the table shows and by which it is ordered
+    let time = '~'; // later than any time
     const own = lines.toReversed().map((line) => {
       if (line.time < time) time = line.time;
       line.deployment = source.deployment ?? '';

@@ -33,7 +33,7 @@ import { rulesOf } from './rules.ts';
 import { newToldFile, type OpenPost, readTold, toldName, writeTold } from './told-file.ts';
 
 export interface AlarmHookOptions extends ForwardingParts, ForwardedJournal {
-  /** Its `to` is specific to the deployment. */
+  /** The destination, with a `to` that is specific to the deployment. */
   readonly settings: DestinationSettings;
   readonly clock: AlarmClock;
   /** Resolves when the hook that this one replaces has ended, since both write the same files. */

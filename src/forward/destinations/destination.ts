@@ -26,7 +26,7 @@ export interface Shipment {
 
 /** An alarm for a hook with `on`. */
 export interface AlarmPost {
-  /** Its idempotency key. */
+  /** The idempotency key of the post. */
   readonly key: string;
   /** The alarm that started or ended, as a JSON object. */
   readonly alarm: string;
@@ -102,7 +102,7 @@ export type Sent =
 
 /** What a journal reports about itself. */
 export interface About {
-  /** Its last seq. */
+  /** The last seq of the journal. */
   readonly lastSeq: number;
   /** While it is stopped: the reason, such as `fork`, and the number of events that it has not sent. */
   readonly stopped?: string | undefined;

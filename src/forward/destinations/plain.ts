@@ -100,7 +100,7 @@ type FinalAnswer = Extract<Answer, { kind: 'answer' | 'unclear' }>;
 interface PlainRequest {
   /** Appended to the base URL. */
   readonly path: string;
-  /** Its idempotency key. */
+  /** The idempotency key of the report. */
   readonly key: string;
   readonly body: string;
   /** @returns the body to send if the first one is too long (413); undefined if there is no shorter one */

@@ -132,9 +132,9 @@ function cutAt(mark: Watermark, seq: number): Watermark {
 export interface Own {
   /** All its ids, the current one last. */
   readonly eras: readonly Era[];
-  /** Its last durable line. */
+  /** The last durable line. */
   readonly lastSeq: number;
-  /** Its lines that a repair reported as lost. */
+  /** The lines that a repair reported as lost. */
   readonly losses: readonly SeqRange[];
 }
 

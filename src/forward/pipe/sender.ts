@@ -51,7 +51,7 @@ export interface ForwardedJournal {
 export interface SenderOptions extends ForwardingParts, ForwardedJournal {
   /** @returns the first seq of the journal's first file; 1 until that is known */
   readonly firstSeq: () => number;
-  /** Its `to` is specific to the deployment. */
+  /** The destination, with a `to` that is specific to the deployment. */
   readonly settings: DestinationSettings;
   /** The ledger of the destination. */
   readonly ledger: Ledger;

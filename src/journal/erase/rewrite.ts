@@ -44,7 +44,7 @@ class Rewriting {
   readonly #order: EraseOrder;
   readonly #badLines: BadLines;
   readonly #follower: ChainFollower;
-  /** Of the last line, in the new file. */
+  /** The crc of the last line in the new file. */
   #crc = 0;
   #line = 0;
   #byte = 0;

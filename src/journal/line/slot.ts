@@ -20,7 +20,7 @@ const VALUE = `(?:${ATOM}|\\[(?:${ATOM}(?:,${ATOM})*)?\\])`;
 /** Pattern of any number of members. A value is a text without escapes, a whole number, or a list of these. */
 export const SLOT = `(?:,"${NAME}":${VALUE})*`;
 
-/** Its first occurrence before the metadata is the member, since texts in a slot contain no quotes. */
+/** The first occurrence before the metadata is the member, since texts in a slot contain no quotes. */
 export const ORIGIN_MEMBER = ',"origin":';
 /** The member `origin`. The texts of a slot contain no quotes, so no text can contain this member. */
 export const ORIGIN = new RegExp(`,"origin":\\["(${ID_FORM})",([1-9][0-9]{0,15})\\]`);

@@ -52,7 +52,7 @@ export class Line implements Searched {
   /** Index after its last byte, without its newline. */
   readonly end: number;
   readonly seq: number;
-  /** Its file, and where it starts there; empty and -1 if it was not read from a file of a journal. */
+  /** The file of the line, and where the line starts there; empty and -1 if it was not read from a file of a journal. */
   readonly file: string;
   readonly byte: number;
   /** The name of the deployment, set by a reader of several journals. */
@@ -98,7 +98,7 @@ export class Line implements Searched {
     return this.bytes === NO_BYTES;
   }
 
-  /** Its event without the metadata. Parsed when it is first used. */
+  /** The event without the metadata. Parsed when it is first used. */
   get event(): Recorded {
     this.#event ??= readRecorded(this.bytes, this.start, this.end);
     return this.#event;

@@ -12,7 +12,7 @@ export interface SourceState {
   readonly token_name: string | null;
   /** Null in local mode. */
   readonly deployment: string | null;
-  /** Its last event on this hub, as a seq of its own journal. */
+  /** The last event of the source on this hub, as a seq of its own journal. */
   readonly last_seq: number;
   /** When it recorded that event, by its own clock. */
   readonly last_event: string | null;

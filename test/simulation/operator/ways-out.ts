@@ -151,9 +151,11 @@ export class WaysOut {
   /** @returns the seq after the last event that a hub or an engine got from a journal. Events from others say nothing of its own reports */
   #firstAfter(journal: MachineJournal, to: Exclude<Place, Upstream>): number {
     const { oracle } = this.#parts;
-    const got = new Set('stored' in to ? [] : linesOf(oracle, to).map(({ id, from }) => `${id} ${from?.[1]}`));
-    const isThere = (id: string, seq: number) => ('stored' in to ? to.counts.has(id) : got.has(`${id} ${seq}`));
-    return 1 + Math.max(0, ...linesOf(oracle, journal).flatMap(({ id, seq }) => (isThere(id, seq) ? [seq] : [])));
+    // An engine has only events that the journal sent.
+    const isEngine = 'stored' in to;
+    const got = new Set(isEngine ? to.counts.keys() : linesOf(oracle, to).map(({ id, from }) => `${id} ${from?.[1]}`));
+    const sent = linesOf(oracle, journal).filter(({ id, seq }) => got.has(isEngine ? id : `${id} ${seq}`));
+    return 1 + Math.max(0, ...sent.map(({ seq }) => seq));
   }
 
   /** "`forward skip`": gives open letters up, with the service stopped. */

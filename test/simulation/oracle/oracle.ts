@@ -312,9 +312,10 @@ export class Oracle {
     const journal = machine.journalFor(request.target);
     if (journal === undefined) return;
     this.look(journal);
-    this.#of(journal).unanswered.received(request);
-    this.#of(journal).shown.received(request);
-    this.#readings.received(this.viewOf(journal), request);
+    const { view, unanswered, shown } = this.#of(journal);
+    unanswered.received(request);
+    shown.received(request);
+    this.#readings.received(view, request);
   }
 
   /** A service sends a piece of a reply that takes long. */

@@ -8,7 +8,7 @@ import type { Upstream } from '../upstream.ts';
 import { type Destination, sourceOf, type Watched } from './destinations.ts';
 import type { History } from './history.ts';
 import type { JournalView, SeenLine } from './journal-view.ts';
-import { forwardedAs } from './sent.ts';
+import { forwardedAs, senderOf } from './sent.ts';
 
 /** @returns what a hub has of other journals, in its order */
 export function forwardedIn({ lines }: JournalView): readonly Stored[] {
@@ -99,12 +99,9 @@ export function wrongCount({ stored, isTable, mayBeTwice }: Engine, history: His
  * "A hub says of each journal up to which event it has all."
  * @returns what is wrong with a reply to a request that forwards, if anything is
  */
-export function wrongPosition(
-  view: JournalView,
-  { method, target, body }: Delivered,
-  reply: Reply,
-): string | undefined {
-  const [, source] = /\/forward\/([^/]+)/.exec(target) ?? [];
+export function wrongPosition(view: JournalView, request: Delivered, reply: Reply): string | undefined {
+  const { method, body } = request;
+  const source = senderOf(request);
   if (source === undefined || reply.kind !== 'body') return undefined;
   const { seq, id } = JSON.parse(reply.body);
   // It has no id if the journal had another one then; what came by another way was left out under this one.

@@ -15,13 +15,24 @@ export interface SentEvent {
   readonly members: Readonly<Record<string, unknown>>;
 }
 
+/** @returns the id of the journal that a request to a hub is of; undefined for any other request */
+export function senderOf({ target }: Delivered): string | undefined {
+  return /\/forward\/([^/]+)/.exec(target)?.[1];
+}
+
+export function headerOf({ headers }: Delivered, name: string): string | undefined {
+  const at = headers.indexOf(name);
+  return at === -1 ? undefined : headers[at + 1];
+}
+
 /** @returns the events of a report, in their order; undefined if the request is none */
-export function eventsIn({ method, target, headers, body }: Delivered): SentEvent[] | undefined {
+export function eventsIn(request: Delivered): SentEvent[] | undefined {
+  const { method, target, body } = request;
   const [, kind] = /\/report_asset_(\w+)\/$/.exec(target) ?? [];
   if (method !== 'POST' || kind === undefined) return undefined;
   const given = JSON.parse(body.toString());
   if (kind === 'batch') return given.map((item: Item) => eventOf(item.type, item, item.idempotency_key));
-  return [eventOf(kind, given, headers[headers.indexOf('Idempotency-Key') + 1 || headers.length])];
+  return [eventOf(kind, given, headerOf(request, 'Idempotency-Key'))];
 }
 
 interface Item {

@@ -2,6 +2,7 @@
 
 import type { Reply } from '../../../src/http/message.ts';
 import type { Delivered } from '../../world/network.ts';
+import { headerOf, senderOf } from './sent.ts';
 
 export type ShownState = 'stopped' | null;
 
@@ -21,7 +22,7 @@ export class ShownStates {
   }
 
   received(request: Delivered): void {
-    const source = sourceOf(request);
+    const source = senderOf(request);
     if (source === undefined) return;
     this.changes += 1;
     const open = this.#open.get(source) ?? 0;
@@ -32,7 +33,7 @@ export class ShownStates {
   }
 
   replied(request: Delivered, reply: Reply): void {
-    const source = sourceOf(request);
+    const source = senderOf(request);
     if (source === undefined) return;
     this.changes += 1;
     this.#open.set(source, (this.#open.get(source) ?? 1) - 1);
@@ -50,15 +51,6 @@ function stateAfter(request: Delivered, reply: Reply): ShownState | undefined {
   if (seq === 0) return undefined;
   if (reply.status === 409) return reason === 'fork' ? 'stopped' : null;
   return headerOf(request, 'Assetlog-State')?.startsWith('stopped') === true ? 'stopped' : null;
-}
-
-function sourceOf({ target }: Delivered): string | undefined {
-  return /\/forward\/([^/]+)/.exec(target)?.[1];
-}
-
-function headerOf({ headers }: Delivered, name: string): string | undefined {
-  const at = headers.indexOf(name);
-  return at === -1 ? undefined : headers[at + 1];
 }
 
 const ID = /[0-9a-f]{8}-[0-9a-f-]{27}/g;

@@ -4,6 +4,7 @@ import type { Reply } from '../../../src/http/message.ts';
 import type { Delivered } from '../../world/network.ts';
 import type { WayState } from '../runner/expected.ts';
 import { type JournalView, nameOf, type SeenLine } from './journal-view.ts';
+import { headerOf, senderOf } from './sent.ts';
 
 type SentLine = Pick<SeenLine, 'seq' | 'from' | 'origin'>;
 
@@ -18,10 +19,11 @@ export class Ways {
   readonly #last = new Map<string, number>();
 
   /** @param view has what is durable now @returns what became of the lines of a request */
-  replied(view: JournalView, { method, target, headers, body }: Delivered, reply: Reply): WayState[] {
-    const [, source] = /\/forward\/([^/]+)\/\d+$/.exec(target) ?? [];
+  replied(view: JournalView, request: Delivered, reply: Reply): WayState[] {
+    const { method, body } = request;
+    const source = senderOf(request);
     if (source === undefined || method !== 'PUT' || reply.status !== 200) return [];
-    const [, first, last] = /^(\d+)-(\d+)$/.exec(headers[headers.indexOf('Assetlog-Lost') + 1] ?? '') ?? [];
+    const [, first, last] = /^(\d+)-(\d+)$/.exec(headerOf(request, 'Assetlog-Lost') ?? '') ?? [];
     for (let seq = Number(first); seq <= Number(last); seq += 1) this.#lost.add(`${source},${seq}`);
     const lines: readonly SentLine[] = body
       .toString()
