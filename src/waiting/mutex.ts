@@ -12,6 +12,11 @@ export class Mutex {
     return this.#size;
   }
 
+  /** Resolves after the tasks that run or wait now. */
+  get ended(): Promise<unknown> {
+    return this.#last;
+  }
+
   /**
    * Runs a task after all tasks before it.
    * @returns what the task returns. A task that rejects does not keep the next one from running

@@ -82,7 +82,7 @@ test('events that retention removes in an outage are counted at once, and named 
   const args = [...HOLDING, '--when-behind', 'remove', ...to];
   let edge = await startService(t, { data, args });
   assert.deepEqual(await report(edge, named('a', 3)), ok(3));
-  await reachesHub(hub, data, 3);
+  await eventually('the device has the reply', async () => (await forwardStatus(data)).lag_events === 0);
   setDown(true);
   assert.deepEqual(await report(edge, named('b', 200)), ok(200));
   const figure = async ({ url }: { readonly url: string }, name: string, of = '{destination="upstream"}') =>

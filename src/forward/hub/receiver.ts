@@ -105,12 +105,14 @@ export class Receiver {
   }
 
   /**
+   * Waits for the earlier requests of the source: what they record is never reported as missing.
    * @param eras all ids of the source, the current one last
    * @returns the last event of a source that this hub has: `{"seq":7,"id":"…","gzip":true,"origins":true}`
    * @throws Refusal 403 or 503
    */
   async ask(eras: readonly Era[], journal: Recorder, said: SaidOfSource = {}): Promise<Reply> {
     const [, source] = eras.at(-1)!;
+    await this.#queues.get(source)?.ended;
     const known = await this.#ready(journal);
     const { sources } = known;
     if (source === this.#eras.at(-1)![1]) return TO_ITSELF;

@@ -66,6 +66,19 @@ test('a source has a limited number of waiting requests, and each request gets i
   assert.equal((await hub.put(sent, 6, 9)).status, 200);
 });
 
+test('a GET gets its reply after the earlier requests of its source, so that nothing on its way is taken for missing', async () => {
+  const disk = new SimulatedDisk();
+  const hub = await TestHub.open(disk);
+  const sent = new SentJournal(5);
+  await hub.put(sent, 1, 1);
+  const sync = gate();
+  disk.fault = (call) => (call === 'sync' ? sync.opened : undefined);
+  const put = hub.put(sent, 2, 5);
+  const asked = hub.ask(sent.source);
+  sync.open();
+  assert.deepEqual([(await put).seq, (await asked).seq], [5, 5]);
+});
+
 test('a request gets 503 while the watermarks are read, and afterwards the position', async () => {
   const disk = new SimulatedDisk();
   const first = await TestHub.open(disk);
