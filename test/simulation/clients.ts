@@ -39,6 +39,9 @@ interface Item {
 const ANSWERS: readonly unknown[] = [200, 207, 400, 422];
 /** Of so many lives in a row the clients of one make mistakes in batches. */
 const LIVES = 3;
+/** In one of so many lives clients say when something happened, some by a wrong clock. */
+const TIMED_LIVES = 5;
+const MINUTE_MS = 60_000;
 const TYPES = ['materialization', 'observation', 'check'] as const;
 /** In a body the text of a number that JavaScript cannot represent: it is recorded digit by digit. */
 const NUMBER = '<number>';
@@ -172,8 +175,17 @@ export class Client {
       ...(type === 'check'
         ? { check_name: 'c', passed: chance.happens(0.5), severity: chance.oneOf(['WARN', 'ERROR']) }
         : { ...maybe({ description: 'größer\n\u2028' }), ...maybe({ data_version: `v${chance.integer(1, 9)}` }) }),
+      ...(this.#world.seed % TIMED_LIVES === 0 && maybe({ event_time: this.#eventTime() })),
       ...maybe({ metadata: { pad: 'x'.repeat(chance.integer(0, 400)), number: NUMBER } }),
     };
+  }
+
+  /** Just now, some days ago as in a job that catches up, in the future, or 1970 as on a device that has no time yet. */
+  #eventTime(): string {
+    const { chance } = this.#process;
+    const far = [chance.integer(-3 * 24 * 60, 0), chance.integer(-30, 30), chance.integer(16, 600)];
+    const minutes = chance.happens(0.5) ? 0 : chance.oneOf(far);
+    return new Date(chance.happens(0.05) ? minutes : this.#world.wallMs() + minutes * MINUTE_MS).toISOString();
   }
 
   /** Sends one more report, and no other: an event that is in doubt at a plain upstream is decided by the next one. */

@@ -3,6 +3,7 @@
 import { TYPES } from '../../support/strict-event.ts';
 import type { Delivered } from '../../world/network.ts';
 import { type JournalView, nameOf, type SeenLine } from './journal-view.ts';
+import { latestOf } from './latest.ts';
 
 const LINE = /\{"seq":(\d+),"id":"[^"]+".*?"crc":"[0-9a-f]{8}"\}/g;
 const KINDS = ['materialization', 'observation', 'check'] as const;
@@ -105,11 +106,13 @@ function wrongLatest(
   if (count < certain.length || count > lines.length)
     return `it counts ${count}, and there are from ${certain.length} to ${lines.length}`;
   if (latest === undefined) return undefined;
+  const isCertain = count === lines.length && count === certain.length;
+  if (isCertain && seq !== latestOf(lines)) return `event ${seq} is shown as the latest, and it is ${latestOf(lines)}`;
   const shown = lines.find((one) => one.seq === seq);
-  // Events of several journals go by their clocks, which jump; of one journal by its order.
+  // The times of removed events are not known. The events of one journal go by its order if their senders say no times.
   const seqOf = (line: SeenLine) => nameOf(line)?.[1] ?? line.seq;
   const newest = Math.max(0, ...certain.filter((one) => sourceOf(one) === sourceOf(shown)).map(seqOf));
-  const isAlone = new Set(lines.map(sourceOf)).size === 1;
+  const isAlone = new Set(lines.map(sourceOf)).size === 1 && lines.every(({ report }) => !report.event_time);
   if (isAlone && (shown === undefined ? seq : seqOf(shown)) < newest)
     return `event ${seq} is shown as the latest, and ${newest} is there`;
   const { time, passed, severity } = latest;
