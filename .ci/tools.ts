@@ -173,7 +173,10 @@ async function installPackage(name: string): Promise<void> {
   await mustRun('apt-get', ['install', '-y', '-qq', '-o', 'Dpkg::Options::=--force-confold', name], { env });
 }
 
-/** @returns a folder of the cache; `make` fills it if it is missing. It gets its name only when it is complete. */
+/**
+ * @returns a folder of the cache; `make` fills it if it is missing. It gets its name only when it is complete. Of two runs that make
+ * it, the first one to finish does.
+ */
 async function cached(name: string, make: (folder: string) => Promise<void>): Promise<string> {
   const folder = join(cache, name);
   if (existsSync(folder)) return folder;
@@ -181,7 +184,7 @@ async function cached(name: string, make: (folder: string) => Promise<void>): Pr
   mkdirSync(unfinished, { recursive: true });
   try {
     await make(unfinished);
-    renameSync(unfinished, folder);
+    if (!existsSync(folder)) renameSync(unfinished, folder);
   } finally {
     rmSync(unfinished, { recursive: true, force: true });
   }
