@@ -1,4 +1,7 @@
-/** The line of an erased event. The event is still counted and its asset is known, but none of its texts remain. */
+/**
+ * The line of an erased event. The event is still counted, its asset and its place in the order of events are known, but none of its
+ * texts remain.
+ */
 
 import { escaped, quote, quoteAll } from '../../event/encoded.ts';
 import type { LineName } from '../../event/line-name.ts';
@@ -31,17 +34,18 @@ export function isErased(bytes: Buffer, start: number, end: number): boolean {
  */
 export function erasedLine(bytes: Buffer, start: number, end: number, { time, all }: Erasure): Buffer | undefined {
   const line = readRecorded(bytes, start, end);
-  const { check_name, passed, severity, origin, erased = time, from, recorded } = line;
+  const { check_name, passed, severity, origin, erased = time, event_time, from, recorded } = line;
   const result =
     check_name === undefined
       ? ''
       : `,"check_name":${quote(all ? ERASED : check_name)},"passed":${passed},"severity":"${severity}"`;
   const way = (name: string, value: LineName | undefined) => (value ? `,"${name}":${JSON.stringify(value)}` : '');
+  const moment = (name: string, value: string | undefined) => (value ? `,"${name}":"${value}"` : '');
   const text =
     `{"seq":${line.seq},"id":"${line.id}","time":"${line.time}","type":"${line.type}"` +
     `,"asset_key":${quoteAll(all ? [ERASED] : line.asset_key)}${result}` +
-    `${way('origin', origin)}${ERASED_MEMBER}"${erased}"` +
-    `${way('from', from)}${recorded === undefined ? '' : `,"recorded":"${recorded}"`}${CRC_TEMPLATE}`;
+    `${way('origin', origin)}${ERASED_MEMBER}"${erased}"${moment('event_time', event_time)}` +
+    `${way('from', from)}${moment('recorded', recorded)}${CRC_TEMPLATE}`;
   const made = escaped(Buffer.from(text));
   const isSame = made.subarray(0, -TAIL_BYTES).equals(bytes.subarray(start, end + 1 - TAIL_BYTES));
   return isSame ? undefined : made;

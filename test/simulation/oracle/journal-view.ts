@@ -433,17 +433,18 @@ function isSame(one: Pick<JournalLine, 'text'>, other: Pick<JournalLine, 'text'>
   return one.text.slice(0, -CRC_LENGTH) === other.text.slice(0, -CRC_LENGTH);
 }
 
-/** "The line keeps `seq`, `id`, `time`, `type`, `from`, `recorded`, `origin`, key, check name, `passed` and `severity`." */
+/** "The line keeps `seq`, `id`, `time`, `type`, `from`, `recorded`, `origin`, key, check name, `passed`, `severity` and `event_time`." */
 function isErasedFrom(line: JournalLine, erased: JournalLine): boolean {
   const kept = ({ seq, id, time, from, recorded, origin, report }: JournalLine) => {
-    const { type, asset_key, check_name, passed, severity } = report;
-    return JSON.stringify([seq, id, time, from, recorded, origin, type, asset_key, check_name, passed, severity]);
+    const { type, asset_key, check_name, passed, severity, event_time } = report;
+    const result = [type, asset_key, check_name, passed, severity, event_time];
+    return JSON.stringify([seq, id, time, from, recorded, origin, ...result]);
   };
   const names = [...Object.keys(erased.report), ...Object.keys(erased.slot)];
   return kept(line) === kept(erased) && names.every((name) => KEPT.includes(name));
 }
 
-const KEPT = ['type', 'asset_key', 'check_name', 'passed', 'severity', 'erased'];
+const KEPT = ['type', 'asset_key', 'check_name', 'passed', 'severity', 'event_time', 'erased'];
 const CRC_LENGTH = ',"crc":"00000000"}'.length;
 
 /** @returns the seq after the last line of a file that ends with a line feed */
