@@ -76,23 +76,6 @@ test('at the memory limit the largest journal takes no new asset, a small one do
   assert.ok(all.of('large').bytes + all.of('small').bytes < 115_000);
 });
 
-test('the age of a watched key is that of its most silent asset, and infinite without an asset', async () => {
-  const { all, record } = await open(10_000_000, [['one', 'w'], ['two']], 'one', 'two');
-  const ages = async (laterMs = 0) => {
-    await look(all);
-    return [...all.ages(Date.now() + laterMs)].map(([key, age]) => [key, Math.round(age / 10)]);
-  };
-  assert.deepEqual(await ages(), [
-    ['one/w', Infinity],
-    ['two', Infinity],
-  ]);
-  record('one', ...many(3_000), ...many(100, 'w/'), 'other');
-  assert.deepEqual(await ages(40_000), [
-    ['one/w', 4],
-    ['two', Infinity],
-  ]);
-});
-
 test('a watched key is infinitely old after an asset under it was refused, until there is memory again', async () => {
   const { all, record, sizeOf } = await open(10_000, [['large', 'w']], 'large');
   record('large', 'w/first', ...many(500));

@@ -4,9 +4,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { assetJson } from '../../src/assets/asset-json.ts';
 import { lineTexts } from '../../src/assets/asset-line.ts';
-import { type Asset, AssetStates, type AssetStatesOptions } from '../../src/assets/asset-state.ts';
+import { AssetStates, type AssetStatesOptions } from '../../src/assets/asset-state.ts';
 import { type Check, failuresOf, isFailing } from '../../src/assets/check-state.ts';
-import { silentMs } from '../../src/assets/place.ts';
 import { limits } from '../../src/config/limits.ts';
 import type { Reported } from '../../src/journal/line/reported.ts';
 import { randomFrom } from '../support/random.ts';
@@ -103,42 +102,8 @@ test('an erased failure counts as that of a partition without a name, until a pa
 const CASES: readonly (readonly [promise: string, events: readonly Given[], failing: string, aliveMs?: number])[] = [
   ['a failure of January after a pass of today changes nothing', [pass, { ...fail, eventTime: JANUARY }], '', T],
   ['a first result of January fails', [{ ...fail, eventTime: JANUARY }], 'all', JANUARY],
-  ['a pass of January ends no failure of today', [fail, { ...pass, eventTime: JANUARY }], 'all'],
-  [
-    'a pass of 27 leaves 26 failing',
-    [
-      { ...fail, partition: '26' },
-      { ...pass, partition: '27' },
-    ],
-    '26',
-  ],
-  ['a pass of all ends both', [{ ...fail, partition: '26' }, { ...fail, partition: '27' }, pass], ''],
-  ['a pass of all ended 26 before its late failure', [pass, { ...fail, partition: '26', eventTime: JANUARY }], ''],
-  [
-    'a pass of all ended 26 also before a later failure of all',
-    [pass, fail, { ...fail, partition: '26', eventTime: JANUARY }],
-    'all',
-  ],
-  [
-    'a late pass of all ends 26 before the failure of all',
-    [
-      { ...fail, time: T },
-      { ...pass, eventTime: T - HOUR },
-      { ...fail, partition: '26', eventTime: T - 2 * HOUR },
-    ],
-    'all',
-  ],
-  [
-    'a pass of 26 stays after its late failure',
-    [
-      { ...pass, partition: '26' },
-      { ...fail, partition: '26', eventTime: JANUARY },
-    ],
-    '',
-  ],
   ['an erased pass ends no failure of a partition', [{ ...fail, partition: '26' }, erased(pass)], '26'],
   ['an erased pass ends the failure of a check without partitions', [fail, erased(pass)], ''],
-  ['a failure of all leaves partitions failing', [{ ...fail, partition: '26' }, fail], 'all,26'],
   ['a warning becomes an error', [{ ...fail, severity: 'WARN' }, fail], 'all'],
   ['an error becomes a warning', [fail, { ...fail, severity: 'WARN' }], 'all!'],
   [
@@ -279,14 +244,6 @@ test('an event that was already counted changes nothing', () => {
   assert.deepEqual(linesOf(states), before);
 });
 
-test('an asset whose last event is ahead of the clock counts as silent until its next event', () => {
-  const states = statesOf({ ...materialized, time: IN_2098 });
-  const { aliveMs } = states.get('a')!;
-  assert.deepEqual([silentMs(aliveMs, T), silentMs(aliveMs, IN_2098)], [Number.POSITIVE_INFINITY, 0]);
-  take(states, [{ ...materialized, time: T }], 2);
-  assert.equal(states.get('a')?.aliveMs, T);
-});
-
 test('a check fails until each failed partition has passed, also those beyond the limit of partitions', () => {
   const states = statesOf(...many(150, fail));
   const check = checkOf(states);
@@ -371,27 +328,5 @@ test('the counted memory is that of the assets that are kept', () => {
   for (const asset of states.inOrder()) copy.put(asset);
   assert.deepEqual([states.bytes, memory.bytes], [copy.bytes, copy.bytes]);
   states.forget(() => true);
-  assert.equal(memory.bytes, 0);
-});
-
-test('a forgotten asset frees its memory, and is counted again from its next event', () => {
-  const memory = { bytes: 0, refused: 0 };
-  const states = take(newStates({ memory }), [
-    { ...materialized, partition: 'p' },
-    { ...fail, key: 'b' },
-    { ...materialized, key: 'c' },
-  ]);
-  const isEarly = ({ name }: Asset) => name < 'c';
-  assert.equal(states.forget(isEarly), 2);
-  assert.deepEqual([states.size, memory.bytes], [1, statesOf({ ...materialized, key: 'c' }).bytes]);
-  take(states, [materialized], 4);
-  assert.deepEqual(
-    [...states.inOrder()].map(({ name, materialization }) => [name, materialization?.count]),
-    [
-      ['a', 1],
-      ['c', 1],
-    ],
-  );
-  states.drop();
   assert.equal(memory.bytes, 0);
 });

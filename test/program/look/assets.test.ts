@@ -12,6 +12,7 @@ import { newFolder, startService } from '../../support/program.ts';
 import { FIRST, START } from '../../support/segments.ts';
 
 const TIME = '2026-11-20T15:00:00.000Z';
+const [LATE, LATER] = ['2026-11-20T10:00:00.1Z', '2026-11-20T10:00:00.25Z'];
 const check = (assetKey: string[], checkName: string, passed: boolean): PlainEvent => ({
   type: 'AssetCheckEvaluation',
   assetKey,
@@ -33,13 +34,13 @@ const holds = (failing: boolean, in_a_row: number, since_seq: number) => ({
 function journal(t: TestContext): string {
   const data = newFolder(t);
   const first: readonly PlainEvent[] = [
-    { type: 'AssetMaterialization', assetKey: ['b'], partition: 'p1', dataVersion: 'v1' },
+    { type: 'AssetMaterialization', assetKey: ['b'], partition: 'p1', dataVersion: 'v1', eventTime: LATE },
     check(['b'], 'x', false),
     check(['b'], 'y', false),
     { type: 'AssetObservation', assetKey: ['a', '1'], metadata: '{"asset_key":["b"]}' },
   ];
   const second: readonly PlainEvent[] = [
-    { type: 'AssetMaterialization', assetKey: ['b'], partition: 'p2' },
+    { type: 'AssetMaterialization', assetKey: ['b'], partition: 'p2', eventTime: LATER },
     check(['b'], 'x', true),
     check(['a'], 'x', false),
     check(['a'], 'x', true),
@@ -63,7 +64,7 @@ test('the latest event of each kind, the counts and the states of the checks of 
   const b = {
     asset_key: ['b'],
     alive: TIME,
-    materialization: { count: 2, seq: 5, time, partition: 'p2' },
+    materialization: { count: 2, seq: 5, time, event_time: LATER, partition: 'p2' },
     check: { count: 3, seq: 6, time },
     checks: [
       { check_name: 'x', passed: true, severity: 'ERROR', count: 2, seq: 6, time, ...holds(false, 1, 6) },
@@ -110,41 +111,6 @@ test('the options for keys and failing checks filter alike in a folder and at a 
     ['assets --key-begins-with a --key a/1', 0, ['a/1']],
   ];
   await runRows({ DATA: data, URL: url }, rows, { endings: ['--data $DATA', '--url $URL'] });
-});
-
-const LATE = '2026-11-19T10:00:00.1Z';
-const LATER = '2026-11-19T10:00:00.25Z';
-/** The last event of each kind is late: it happened before the previous one. */
-const late: readonly PlainEvent[] = [
-  { type: 'AssetMaterialization', assetKey: ['b'], partition: 'p1', eventTime: LATER },
-  { type: 'AssetMaterialization', assetKey: ['b'], partition: 'p0', eventTime: LATE },
-  { type: 'AssetObservation', assetKey: ['b'], dataVersion: 'now' },
-  { type: 'AssetObservation', assetKey: ['b'], dataVersion: 'old', eventTime: LATER },
-  { ...check(['b'], 'x', true), eventTime: LATER },
-  { ...check(['b'], 'x', false), eventTime: LATE },
-  { ...check(['b'], 'y', false), eventTime: LATER },
-  { ...check(['b'], 'y', true), eventTime: '2026-11-19T10:00:00.250Z' },
-];
-
-test('the state of an asset follows event times', async (t) => {
-  const data = newFolder(t);
-  writeFileSync(join(data, FIRST), encodeBatch(late.map(encodeMembers), START, new Date(TIME)).bytes);
-  const time = TIME;
-  const y = { count: 2, seq: 8, time, event_time: '2026-11-19T10:00:00.250Z' };
-  const since = '2026-11-19T10:00:00.250Z';
-  const holding = { failing: false, since, in_a_row: 1 };
-  const b = {
-    asset_key: ['b'],
-    alive: TIME,
-    materialization: { count: 2, seq: 1, time, event_time: LATER, partition: 'p1' },
-    observation: { count: 2, seq: 3, time, data_version: 'now' },
-    check: { ...y, count: 4 },
-    checks: [
-      { check_name: 'x', passed: true, severity: 'ERROR', ...y, seq: 5, event_time: LATER, ...holding, since_seq: 5 },
-      { check_name: 'y', passed: true, severity: 'ERROR', ...y, ...holding, since_seq: 8 },
-    ],
-  };
-  await runRows({ DATA: data }, [['assets $DATA', 0, [b]]]);
 });
 
 test('a failing check is shown with its failed partitions', async (t) => {

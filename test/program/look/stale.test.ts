@@ -1,6 +1,5 @@
-/** `assets --stale` and `GET /assets?stale=`: assets without an event for too long, and the exit code for a cron job. */
+/** `assets --stale`: assets without an event for too long, and the exit code for a cron job. */
 
-import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -8,7 +7,6 @@ import { segmentName } from '../../../src/journal/segments.ts';
 import { agedJournal, hoursAgo } from '../../support/aged-events.ts';
 import { type CommandRow, runRows } from '../../support/command-rows.ts';
 import { newFolder, startService } from '../../support/program.ts';
-import { record } from '../../support/report.ts';
 import { FIRST, timedEvents } from '../../support/segments.ts';
 
 const OLD_AND_NEW = [
@@ -61,22 +59,4 @@ test('an asset is as old as its last event by event time, and stale if that is a
     ['assets $AHEAD --stale 26h', 1, ['w/ahead']],
     ['assets $DAMAGED --stale 26h', 3, ['w/old'], /^assetlog: damaged: /],
   ]);
-});
-
-test('a service reports the same assets over HTTP, and none after a new event', async (t) => {
-  const service = await startService(t, { data: agedJournal(t, OLD_AND_NEW) });
-  const staleAt = async (query: string) => {
-    const reply = await fetch(`${service.url}/assets${query}`, { headers: { accept: 'application/x-ndjson' } });
-    return [
-      reply.status,
-      ...Array.from((await reply.text()).matchAll(/"asset_key":\["w","(\w+)"\]/g), ([, key]) => key),
-    ];
-  };
-  assert.deepEqual(await staleAt('?stale=26h'), [200, 'old']);
-  assert.deepEqual(await staleAt('?stale=19h&key_prefix=w'), [200, 'checked', 'old']);
-  assert.deepEqual(await staleAt('?stale=19h&failing=true'), [200, 'old']);
-  assert.deepEqual(await staleAt('?stale=26'), [400]);
-  await record(service, 'observation/w/old');
-  await runRows({ URL: service.url }, [['assets --stale 26h --url $URL', 0, [], /^assetlog: no assets match/]]);
-  assert.deepEqual(await staleAt('?stale=26h'), [200]);
 });
