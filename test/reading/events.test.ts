@@ -303,36 +303,8 @@ test('events are filtered by id, by severity and up to a seq, at which a long po
     assert.equal(await (await fetch(`${service.url}/events?wait=60&${bounds}`, { signal })).text(), '', bounds);
   }
   const bounded = await StreamClient.open(`${service.url}/events?after_seq=40&until_seq=43`);
-  const warnings = await StreamClient.open(`${service.url}/events?severity=WARN&after_seq=0`);
-  t.after(() => [bounded, warnings].map((one) => one.close()));
+  t.after(() => bounded.close());
   await service.report('b', 'b');
-  await record(service, 'check/a?check_name=x&passed=true&severity=WARN');
-  await warnings.until('the one that came', () => warnings.seqs.length === 2);
   await bounded.until('the last one', () => bounded.seqs.length === 3);
-  assert.deepEqual(
-    [bounded.seqs, warnings.seqs],
-    [
-      [41, 42, 43],
-      [41, 45],
-    ],
-  );
-});
-
-test('a text is found by pages, a stream and a long poll, in stored lines and in new ones', async (t) => {
-  const service = await serveReads(t, { args: SMALL_FILES });
-  await service.report(...Array.from({ length: 40 }, (_, index) => (index % 20 === 3 ? 'Älpha/Beta' : 'gamma')));
-  const query = 'contains=%C3%A4LPHA/b';
-  assert.deepEqual(await json(service, `?${query}`), { seqs: [4, 24], next: 40 });
-  assert.deepEqual(await json(service, `?${query}&last=1`), { seqs: [24], next: 24 });
-  assert.deepEqual(await json(service, `?${query}&key=gamma`), { seqs: [], next: 40 });
-  const all = await StreamClient.open(`${service.url}/events?${query}&after_seq=0`);
-  const newest = await StreamClient.open(`${service.url}/events?${query}&last=1`);
-  t.after(() => [all, newest].map((one) => one.close()));
-  await all.until('those of the file', () => all.seqs.length === 2);
-  await newest.until('the newest one', () => newest.seqs.length === 1);
-  const later = json(service, `?${query}&after_seq=40&wait=60`);
-  await service.report('gamma', 'älpha/b', 'alpha/b');
-  await all.until('the one that came', () => all.seqs.length === 3);
-  await newest.until('the one that came', () => newest.seqs.length === 2);
-  assert.deepEqual([all.seqs, newest.seqs, (await later).seqs], [[4, 24, 42], [24, 42], [42]]);
+  assert.deepEqual(bounded.seqs, [41, 42, 43]);
 });

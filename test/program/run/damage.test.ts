@@ -183,30 +183,3 @@ test('events of a compressed segment are not marked as lost, and events of a res
   const { good, events, lost: none } = JSON.parse((await runHere(['verify', data, '--json'])).stdout);
   assert.deepEqual([good, events, none], [true, 17, []]);
 });
-
-test('damage that no crash explains ends a start with 3, verify reports it, and a service starts after a repair', async (t) => {
-  const first = await startService(t);
-  const { data } = first;
-  const file = join(data, FIRST);
-  for (const name of ['a', 'b']) await ask(first.port, post(`${TARGET}${name}`));
-  await first.kill('SIGTERM');
-  const bytes = readFileSync(file);
-  const damaged = flip(bytes, bytes.length - 30);
-  writeFileSync(file, damaged);
-
-  const problem = /line 2, byte \d+: its crc is .*, although the last stop was clean/;
-  const refused = await run(['serve', '--port', '0', '--data', data]);
-  assert.equal(refused.code, 3, refused.stderr);
-  assert.match(refused.stderr, problem);
-  assert.ok(refused.stderr.includes(`assetlog repair --data ${data}`));
-  assert.deepEqual(readFileSync(file), damaged);
-  await runRows({ DATA: data }, [
-    ['verify $DATA', 3, problem],
-    ['repair $DATA --yes', 0, /^this was done:\n/],
-    ['verify $DATA', 0, /^\$DATA is good\n/],
-  ]);
-  const second = await startService(t, { data });
-  await ask(second.port, post(`${TARGET}c`));
-  const keys = second.events().map((event) => event['asset_key']);
-  assert.deepEqual(keys.map(String), ['a', 'c']);
-});
