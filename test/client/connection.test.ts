@@ -8,7 +8,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { NoReply, openClient } from '../../src/client/connection.ts';
 import { acceptReport, type Delivery, deliver } from '../../src/client/delivery.ts';
 import { type Limits, limits } from '../../src/config/limits.ts';
-import { freePort } from '../support/program.ts';
 import { within } from '../support/tools.ts';
 import { listenOn } from '../world/http-server.ts';
 
@@ -110,50 +109,6 @@ test('a body of bytes is sent unchanged, and a call ends with its signal', async
   }
   await assert.rejects(call(url, { ...put, signal: AbortSignal.abort() }), { sent: false });
   assert.equal((await call(url, put)).status, 200);
-});
-
-test('the start of an endless reply is read', async (t) => {
-  const server = createServer((_req, res) => {
-    res.writeHead(400);
-    const pour = setInterval(() => res.write('x'.repeat(50_000)), 1);
-    res.on('close', () => clearInterval(pour));
-  });
-  const url = await listen(t, server);
-  for (const replyBytesMax of [limits.replyBytesMax, 100]) {
-    const { call } = client(t, { ...limits, replyBytesMax });
-    const { status, body } = await call(url, { method: 'GET', timeoutMs: TIMEOUT_MS });
-    assert.deepEqual([status, body.length], [400, replyBytesMax]);
-  }
-});
-
-test('a call without a reply throws NoReply, with `sent` if the request might have been received', async (t) => {
-  const { call } = client(t);
-  const ask = (url: URL, timeoutMs = TIMEOUT_MS) =>
-    call(url, { method: 'POST', body: '{}', timeoutMs }).then(
-      () => assert.fail('a reply arrived'),
-      (error: unknown) => {
-        assert.ok(error instanceof NoReply, String(error));
-        return [error.sent, error.code, error.message];
-      },
-    );
-  const unusedPort = await freePort(t);
-  const [sent, code, message] = await ask(new URL(`http://127.0.0.1:${unusedPort}/`));
-  assert.deepEqual([sent, code], [false, 'ECONNREFUSED']);
-  assert.match(String(message), /ECONNREFUSED 127/);
-  // If every address of a name fails, the message is the one of the first address.
-  assert.match(String((await ask(new URL(`http://localhost:${unusedPort}/`)))[2]), /ECONNREFUSED/);
-
-  const cut = createNetServer((socket) => socket.once('data', () => socket.resetAndDestroy()).on('error', () => {}));
-  assert.deepEqual((await ask(await listen(t, cut))).slice(0, 2), [true, 'ECONNRESET']);
-
-  const half = createNetServer((socket) =>
-    socket.once('data', () => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{')),
-  );
-  assert.deepEqual((await ask(await listen(t, half))).slice(0, 2), [true, 'ECONNRESET']);
-
-  const unresponsive = createNetServer((socket) => t.after(() => socket.destroy()));
-  const late = await ask(await listen(t, unresponsive), 200);
-  assert.deepEqual(late, [true, undefined, 'no complete reply within 0.2 s']);
 });
 
 test('a reply beyond the limits ends its call at once: interim replies, tiny chunks, a byte at a time [connection-2]', async (t) => {

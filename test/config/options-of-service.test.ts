@@ -32,56 +32,6 @@ function problems(args: readonly string[], env: Record<string, string> = {}): re
 const NO_SIZE =
   'is not a size; write bytes, or a whole number with kB, MB, GB, TB, KiB, MiB, GiB or TiB, such as 300MB';
 
-test('without flags and environment the defaults apply', () => {
-  assert.deepEqual(config([]), {
-    host: '127.0.0.1',
-    port: 3000,
-    data: './assetlog-data',
-    pathPrefix: '',
-    allowedHost: [],
-    segmentBytes: undefined,
-    minFreeBytes: undefined,
-    name: '',
-    retainBytes: undefined,
-    retainDays: undefined,
-    keepFree: undefined,
-    forwardTo: '',
-    forward: '',
-    onFailedCheck: '',
-    forwardTokenFile: '',
-    forwardTokenHeader: 'Service-Cloud-Api-Token',
-    forwardCaFile: '',
-    forwardProxy: '',
-    whenBehind: 'refuse',
-    ack: '',
-    deployments: '',
-    deploymentMetrics: false,
-    tokenHeader: 'Service-Cloud-Api-Token',
-    trustedProxy: [],
-    maxConnections: 256,
-    idleTimeout: undefined,
-    watchAsset: [],
-    commitDelay: 0,
-    idempotencyKeys: undefined,
-    read: false,
-    noRead: false,
-    logLevel: 'info',
-    quiet: false,
-    test: false,
-    strict: undefined,
-    exitWithStdin: false,
-  });
-});
-
-test('--read and --no-read contradict each other, as flags and in the environment', () => {
-  assert.deepEqual([config(['--read']).read, config([], { ASSETLOG_NO_READ: 'true' }).noRead], [true, true]);
-  for (const [args, env] of [
-    [['--read', '--no-read'], {}],
-    [['--no-read'], { ASSETLOG_READ: 'true' }],
-  ] as const)
-    assert.deepEqual(problems(args, env), ['--read and --no-read contradict each other; leave one of them out']);
-});
-
 test('a service in test mode does not forward, and a token for forwarding needs a URL', () => {
   const test =
     '--test has no --forward-to, no --forward and no --on-failed-check, since a reset replaces its journal; leave one of them out';

@@ -476,20 +476,3 @@ test('each folder is searched or left out with a reason, and no message has a co
     );
   assert.deepEqual(names, []);
 });
-
-test('the texts of a source are found without comments, patterns and values', () => {
-  const source = `// it's a comment
-    const one = 'it\\'s "one"'; /* 'two' */
-    const pattern = x / 2 > 1 ? /['"\`/]/ : \`three \${four(\`five \${{}}\`)} \\\`six\\\`\`;
-    notices.warn("seven");`;
-  assert.deepEqual(
-    literalsIn(source).map(({ text, line }) => [line, text]),
-    [
-      [2, `it's "one"`],
-      [3, 'five …'],
-      [3, 'three … `six`'],
-      [4, 'seven'],
-    ],
-  );
-  assert.match(literalsIn(source).at(-1)?.before ?? '', /notices\.warn\($/);
-});

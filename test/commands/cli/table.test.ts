@@ -47,13 +47,6 @@ test('a terminal too narrow for the columns that are never cut shows each value 
   assert.ok(print(86).endsWith(`  ${'x'.repeat(36)}\n`), print(86));
 });
 
-test('a key that is too long is cut at its beginning', () => {
-  const table = new Table([{ title: 'key', shownPart: 'end' }, { title: 'rest' }], 80);
-  const [, line] = table.print([[`warehouse/${'x'.repeat(90)}/orders`, 'y'.repeat(30)]]).split('\n');
-  assert.match(line ?? '', /^…x+\/orders {2}y{30}$/);
-  assert.equal(line?.length, 80);
-});
-
 test('an invisible character is shown as its JSON escape', () => {
   assert.equal(
     printable('a\u001b[0m\n\u009b\u202e\u2028\ud800\u{e0041}é日'),

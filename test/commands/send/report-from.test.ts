@@ -160,22 +160,6 @@ test('the run continues after a refused line or a line in doubt, and stops if th
   }
 });
 
-test('a run starts at a given line, and a signal stops it after the line that is being sent', async () => {
-  const lines = Array.from({ length: 5 }, (_, index) => `{"type":"observation","asset_key":"${index + 1}"}`).join('\n');
-  const rest = await runLines(chunksOf(lines), { fromLine: 4 });
-  assert.deepEqual(rest.sent, ['observation {"asset_key":"4"}', 'observation {"asset_key":"5"}']);
-  const stop = new AbortController();
-  const send: LineRun['send'] = async function* (submissions) {
-    for (const _ of submissions) {
-      stop.abort();
-      yield [{ kind: 'recorded' }];
-    }
-  };
-  const { code, said, complaints } = await runLines(chunksOf(lines), { send, stopped: stop.signal, fromLine: 2 });
-  assert.deepEqual([code, said], [75, ['1 recorded, 0 refused']]);
-  assert.deepEqual(complaints, ['stopped before line 3; continue with --from-line 3']);
-});
-
 test('the input is read ahead by one group of lines at most', async () => {
   let read = 0;
   async function* chunks() {

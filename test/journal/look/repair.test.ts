@@ -307,13 +307,6 @@ test('a torn end without other damage is left to the start', async () => {
   assert.deepEqual(filesOf(disk), files);
 });
 
-test('planning a repair changes nothing', async () => {
-  const files = { [FIRST]: Buffer.concat([lines[1]!, all]) };
-  const disk = diskWith(files);
-  await planRepair(disk, await verify(disk), limits);
-  assert.deepEqual(filesOf(disk), files);
-});
-
 const REMAINS: readonly Remains[] = [
   { entries: 'none', share: 0, behind: 'nothing' },
   { entries: 'none', share: 1, behind: 'nothing' },

@@ -62,7 +62,3 @@ test('in hosted mode a key begins with the deployment, and idle journals are rea
   const again = await startService(t, { data, args: [...args, ...watch('prod/w', 'prod', 'dev')] });
   assert.deepEqual(await agesOf(again), { 'prod/w': 50, prod: 50, dev: Infinity });
 });
-
-test('without --watch-asset no age is reported', async (t) => {
-  assert.deepEqual(await agesOf(await startService(t)), {});
-});

@@ -86,19 +86,6 @@ test('the document of a hosted service is requested once above the deployment, w
   );
 });
 
-test('lines that have arrived are sent while the input pauses', async (t) => {
-  const service = await startService(t);
-  const { child, finished } = launch(['report', '--from', '-', '--url', service.url], { openInput: true });
-  for (let count = 1; count <= 3; count += 1) {
-    child.stdin?.write(`${linesOf(count).at(-1)}\n{"type":"observation",`);
-    await eventually('the line is recorded', () => service.events().length === count);
-    child.stdin?.write('"nonsense"\n');
-  }
-  child.stdin?.end();
-  const { code, stdout } = await finished;
-  assert.deepEqual([code, stdout], [1, '3 recorded, 3 refused\n']);
-});
-
 test('invalid lines of any kind are reported in order and skipped, also more of them than a reply lists', async (t) => {
   const service = await startService(t);
   const lines = linesOf(1_200);
