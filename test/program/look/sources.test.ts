@@ -146,6 +146,13 @@ test('a source that reports itself as stopped is shown, counted and found as sto
   );
 });
 
+test('a name of 64 characters is shown as it was sent', async (t) => {
+  const hub = await startService(t);
+  const name = `<b>&${'🛰'.repeat(60)}`;
+  await new SentJournal(1).put(hub.url, 1, 1, { headers: { 'Assetlog-Name': encodeURIComponent(name) } });
+  assert.deepEqual(namesOf(await sourcesAt(hub.url)), [name]);
+});
+
 /** A hosted hub with two deployments. */
 async function hosted(t: Scope) {
   const deployments = writeDeployments(t, ['prod', 'test']);
