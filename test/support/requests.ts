@@ -33,12 +33,6 @@ export interface Plan {
   headers: string[];
   members: string[];
   framing: 'none' | 'sized' | 'chunked';
-  /** The items of a batch as JSON; empty for a report. */
-  items: string[];
-  /** The separator between the items of a batch of lines; empty for an array. */
-  lineEnd: string;
-  /** Text before the body. */
-  start: string;
 }
 
 const METADATA = [
@@ -53,8 +47,11 @@ const HARMLESS = [
   'Cookie: a=b; c=d',
 ];
 
-/** Plans a report that breaks no rule, unless its idempotency key belongs to another report. */
-function planReport(random: Random, key: string, tokensOf: TokensOf | undefined): Plan {
+/**
+ * Plans a report that breaks no rule.
+ * @param key unique
+ */
+export function planGood(random: Random, key: string, tokensOf: TokensOf | undefined): Plan {
   const kind = random.pick(['materialization', 'check', 'observation']);
   const plan: Plan = {
     method: 'POST',
@@ -64,7 +61,6 @@ function planReport(random: Random, key: string, tokensOf: TokensOf | undefined)
     headers: [random.pick(['Host: localhost', 'host: 127.0.0.1:3000', 'Host: [::1]'])],
     members: [],
     framing: random.pick(['none', 'sized', 'chunked']),
-    ...NO_BATCH,
   };
   const give = (name: string, json: string, text: string) => {
     if (plan.framing !== 'none' && random.chance(60)) plan.members.push(`"${name}":${json}`);
@@ -81,70 +77,11 @@ function planReport(random: Random, key: string, tokensOf: TokensOf | undefined)
     if (random.chance(30)) give('description', '"line\\nbreak \\ud83d\\ude00"', 'é');
   }
   if (random.chance(30)) give('partition', 'null', '2026-11-20');
-  if (random.chance(40)) give('metadata', random.pick(METADATA), '{"q":1}');
+  if (random.chance(40)) give('metadata', random.pick(METADATA), random.pick(METADATA));
   if (random.chance(30)) give('event_time', `"${random.pick(TIMES)}"`, random.pick(TIMES));
   if (random.chance(40)) plan.headers.push(random.pick(HARMLESS));
   if (plan.framing !== 'none') plan.headers.push(random.pick(JSON_TYPES));
-  if (random.chance(30)) plan.headers.push(keyHeader(random, key));
   return underDeployment(plan, random, tokensOf);
-}
-
-/** Plans a batch whose head breaks no rule; one batch in five has wrong items. */
-function planBatch(random: Random, key: string, tokensOf: TokensOf | undefined): Plan {
-  const isArray = random.chance(40);
-  const plan: Plan = {
-    method: 'POST',
-    path: `/report_asset_batch${random.pick(['', '/'])}`,
-    query: [],
-    version: 'HTTP/1.1',
-    headers: ['Host: localhost', random.pick(isArray ? JSON_TYPES : LINE_TYPES)],
-    members: [],
-    framing: random.pick(['sized', 'chunked']),
-    items: Array.from({ length: 1 + random.below(5) }, (_, index) => goodItem(random, key, index)),
-    lineEnd: isArray ? '' : random.pick(['\n', '\n', '\r\n', '\n\n', '\n\t\r\n']),
-    start: random.chance(15) ? BYTE_ORDER_MARK : '',
-  };
-  if (random.chance(20)) insertItem(plan, random, random.pick(BAD_ITEMS));
-  if (random.chance(20)) insertItem(plan, random, random.pick(plan.items));
-  if (random.chance(40)) plan.headers.push(`Prefer: ${random.pick(PREFERENCES)}`);
-  if (random.chance(30)) plan.headers.push(keyHeader(random, key));
-  return underDeployment(plan, random, tokensOf);
-}
-
-/** @param key unique, and the prefix of the plan's idempotency keys */
-export function planGood(random: Random, key: string, tokensOf: TokensOf | undefined): Plan {
-  return random.chance(25) ? planBatch(random, key, tokensOf) : planReport(random, key, tokensOf);
-}
-
-/** Whether a later request can reuse an idempotency key of this one. */
-export function hasKeys({ headers, items }: Plan): boolean {
-  return headers.some(isKey) || items.some((item) => item.includes('idempotency_key'));
-}
-
-/** Repeats a request, or plans another with the same idempotency keys. */
-export function planAgain(earlier: Plan, random: Random, key: string): Plan {
-  const plan = structuredClone(earlier);
-  switch (random.below(6)) {
-    case 0:
-      // The new item of a batch is recorded, unless another item is wrong.
-      if (plan.items.length > 0) insertItem(plan, random, goodItem(random, key, 9));
-      else plan.query.push('partition=other');
-      break;
-    case 1:
-      plan.items = plan.items.map((item) => item.replace('"asset_key":[', `"asset_key":["${key}",`));
-      if (plan.items.length === 0 && plan.framing !== 'none') plan.members.push('"metadata":{"a":1.00}');
-      break;
-    case 2:
-      plan.members.reverse();
-      plan.items.reverse();
-      break;
-    case 3:
-      plan.headers = plan.headers.map((header) =>
-        isKey(header) ? keyHeader(random, header.split(/[": ]+/)[1] ?? '') : header,
-      );
-      break;
-  }
-  return plan;
 }
 
 function underDeployment(plan: Plan, random: Random, tokensOf: TokensOf | undefined): Plan {
@@ -155,42 +92,7 @@ function underDeployment(plan: Plan, random: Random, tokensOf: TokensOf | undefi
   return plan;
 }
 
-function goodItem(random: Random, key: string, index: number): string {
-  const type = random.pick(['materialization', 'AssetObservation', 'check', 'AssetCheckEvaluation']);
-  const members = [`"type":"${type}"`, `"asset_key":["${key}","${index}"]`];
-  if (/check/i.test(type)) {
-    members.push('"passed":false', '"check_name":"c\\t"');
-    if (random.chance(30)) members.push('"severity":"WARN"');
-  } else {
-    if (random.chance(25)) members.push(...random.pick(DATA_VERSIONS));
-    if (random.chance(20)) members.push('"description":"d"');
-  }
-  if (random.chance(20)) members.push('"seq":7', '"crc":"x"');
-  if (random.chance(30)) members.push(`"metadata":${random.pick(METADATA)}`);
-  if (random.chance(30)) members.push(`"event_time":"${random.pick(TIMES)}"`);
-  if (random.chance(30)) members.push(`"idempotency_key":"${key}.${random.pick([index, 0])}"`);
-  if (random.chance(50)) members.reverse();
-  return `{${members.join(',')}}`;
-}
-
-function insertItem(plan: Plan, random: Random, item: string): void {
-  plan.items.splice(random.below(plan.items.length + 1), 0, item);
-}
-
-function keyHeader(random: Random, key: string): string {
-  const value = random.pick([key, `"${key}"`, `"${key}\\\\\\"!"`, ` \t${key} `]);
-  return `${random.pick(['Idempotency-Key', 'idempotency-key'])}: ${value}`;
-}
-
-const isKey = (header: string) => /^idempotency-key:/i.test(header);
-const NO_BATCH = { items: [] as string[], lineEnd: '', start: '' };
-const BYTE_ORDER_MARK = '\xef\xbb\xbf';
 const JSON_TYPES = ['Content-Type: application/json', 'content-type: Application/JSON; charset=utf-8'];
-const LINE_TYPES = [
-  'Content-Type: application/x-ndjson',
-  'Content-Type: application/NDJSON;charset="utf-8"',
-  'Content-Type: application/jsonl; x=y',
-];
 const TIMES = [
   ...['2026-11-20T15:19:45Z', '2026-11-20t15:19:45.123456789z', '2026-03-01T00:00:00.10+05:30'],
   ...['2024-02-29T23:59:59-00:00', '1999-12-31T23:30:00-00:45', '0001-01-01T00:00:00Z'],
@@ -208,37 +110,6 @@ const BAD_TIMES = [
   ...['2026-11-20T15:19:45+24:00', '2026-11-20T15:19:45+0100', '0001-01-01T00:00:00+00:01'],
   ...['9999-12-31T23:59:59-00:01', '0000-12-31T23:59:59-00:01', '1763650785', ''],
 ];
-const DATA_VERSIONS = [
-  ['"data_version":"v1"'],
-  ['"tags":{"data_version":"v2"}'],
-  ['"data_version":"v1"', '"tags":{"data_version":"\\u00761"}'],
-  ['"data_version":null', '"tags":{"data_version":"v2"}'],
-  ['"data_version":"v1"', '"tags":{"data_version":null}'],
-];
-/** Not every reader finds each of them wrong. */
-const BAD_ITEMS = [
-  ...['5', 'null', '[]', '{}', '"observation"', '{"type":"check","asset_key":"a","check_name":"c"}'],
-  ...['{"type":"batch","asset_key":"a"}', '{"type":"constructor","asset_key":"a"}'],
-  ...['{"type":["observation"],"asset_key":"a"}', '{"type":"observation"}'],
-  ...['{"type":"observation","asset_key":null}', '{"type":"observation","asset_key":"a","uri":"x"}'],
-  ...['{"type":"observation","asset_key":"a","__proto__":{}}', '{"type":"observation","asset_key":"a","tags":{}}'],
-  '{"type":"observation","asset_key":"a","tags":{"owner":"x"}}',
-  '{"type":"observation","asset_key":"a","data_version":"v1","tags":{"data_version":"v2"}}',
-  '{"type":"observation","asset_key":"a","tags":{"data_version":7},"data_version":"7"}',
-  '{"type":"check","asset_key":"a","check_name":"c","passed":true,"tags":{"data_version":"v"}}',
-  '{"type":"observation","asset_key":"a","idempotency_key":"a b"}',
-  '{"type":"observation","asset_key":"a","idempotency_key":7}',
-  '{"type":"observation","asset_key":"a","event_time":1763650785}',
-  ...['{"type":"observation","asset_key":"\\ud800"}', '{"type":"observation","asset_key":"a","metadata":[1]}'],
-  ...BAD_TIMES.map((time) => `{"type":"observation","asset_key":"a","event_time":"${time}"}`),
-];
-const PREFERENCES = [
-  ...['handling=lenient', 'HANDLING = "Lenient"', 'handling="l\\enient";x=1', 'return=minimal, handling=lenient'],
-  ...[',, x="a, handling=strict" , handling=lenient', 'handling=lenient\r\nPrefer: handling=strict'],
-  ...['return=minimal\r\nPrefer: handling=lenient', 'handling=strict, handling=lenient', 'handling'],
-  ...['handling="lenient', 'x="handling=lenient"', 'x;handling=lenient', 'lenient'],
-];
-
 /** Turns a good plan into a request that might be refused, or might end the connection. */
 export type Flaw = (plan: Plan, random: Random) => void;
 
@@ -268,9 +139,8 @@ export const flaws: readonly Flaw[] = [
         ...['Sec-Fetch-Site: cross-site', 'Sec-Fetch-Site: none', 'Expect: 100-continue', 'Expect: dance'],
         ...['Content-Encoding: gzip', 'Content-Encoding: identity', 'Content-Type: text/plain', 'Connection: close'],
         ...['Connection: keep-alive', 'Upgrade: h2c\r\nConnection: Upgrade', 'Transfer-Encoding: chunked'],
-        ...['Transfer-Encoding: gzip, chunked', 'Prefer: handling=lenient', 'Idempotency-Key: a b'],
-        ...['Idempotency-Key: "', 'Idempotency-Key: a, b', 'Idempotency-Key:', 'Idempotency-Key: k'],
-        ...['Content-Type: application/x-ndjson', 'Content-Length: 0', 'Content-Length: 5', 'X : y', 'X: a\r\n b'],
+        ...['Transfer-Encoding: gzip, chunked', 'Content-Type: application/x-ndjson'],
+        ...['Content-Length: 0', 'Content-Length: 5', 'X : y', 'X: a\r\n b'],
       ]),
     );
   },
@@ -279,7 +149,7 @@ export const flaws: readonly Flaw[] = [
       random.pick([
         ...['"asset_key":null', '"asset_key":[]', '"a":1,', '"passed":1', '"partition":3', '"metadata":[]'],
         ...['"severity":"warn"', '"__proto__":{}', '"description":"\\ud800"', '"a":NaN'],
-        ...['"tags":{"data_version":"v"}', '"idempotency_key":"a b"', `"event_time":"${random.pick(BAD_TIMES)}"`],
+        ...['"tags":{"data_version":"v"}', `"event_time":"${random.pick(BAD_TIMES)}"`],
         ...['"event_time":1763650785', '"a":"\n"', '"a":"\xff"'],
       ]),
     );
@@ -289,37 +159,9 @@ export const flaws: readonly Flaw[] = [
       random.pick([
         ...['asset_key=%FF', 'x=%zz', 'metadata=[]', 'passed=1'],
         ...[`event_time=${encodeURIComponent(random.pick(BAD_TIMES))}`, 'event_time=2026-11-20T15:19:45+01:00'],
-        ...['idempotency_key=a', 'asset_key=', 'partition=a&partition=b', '%00=%00', 'asset_key=[1]'],
+        ...['asset_key=', 'partition=a&partition=b', '%00=%00', 'asset_key=[1]'],
       ]),
     );
-  },
-];
-
-/** Flaws of batches; they leave a report as it is. */
-export const batchFlaws: readonly Flaw[] = [
-  (plan, random) => {
-    if (plan.items.length > 0) insertItem(plan, random, random.pick(BAD_ITEMS));
-  },
-  (plan, random) => {
-    if (plan.lineEnd !== '')
-      plan.lineEnd = random.pick(['\r', ',\n', '', ' ', '\xe2\x80\xa8', '\n\0\n', '\n\xef\xbb\xbf']);
-  },
-  (plan, random) => {
-    if (plan.items.length === 0) return;
-    const types = [
-      ...JSON_TYPES,
-      ...LINE_TYPES,
-      'Content-Type: application/json-seq',
-      'Content-Type: application/jsonl;charset=utf-16',
-    ];
-    plan.headers = plan.headers.map((header) => (/^content-type/i.test(header) ? random.pick(types) : header));
-  },
-  (plan, random) => {
-    if (plan.items.length > 0)
-      plan.start = random.pick(['\xef\xbb\xbf\xef\xbb\xbf', '[', '\0', '\n\n', '\x1e', '{}\n', '\xff']);
-  },
-  (plan) => {
-    plan.items = plan.items.map((item) => item.replace(/"idempotency_key":"[^"]*"/, '"idempotency_key":""'));
   },
 ];
 
@@ -373,7 +215,7 @@ export const hostedFlaws: readonly Flaw[] = [
 
 export function render(plan: Plan, random: Random): string {
   const target = plan.query.length > 0 ? `${plan.path}?${plan.query.join('&')}` : plan.path;
-  const body = bodyOf(plan, random.pick([',', ' , ']));
+  const body = `{${plan.members.join(random.pick([',', ' , ']))}}`;
   const lines = [`${plan.method} ${target} ${plan.version}`, ...plan.headers];
   if (plan.framing === 'sized') lines.push(`Content-Length: ${body.length}`);
   if (plan.framing === 'chunked') lines.push('Transfer-Encoding: chunked');
@@ -385,19 +227,12 @@ export function render(plan: Plan, random: Random): string {
   return `${head}${chunks.join('')}0\r\n${random.chance(20) ? 'X-Trailer: y\r\n' : ''}\r\n`;
 }
 
-function bodyOf({ members, items, lineEnd, start }: Plan, comma: string): string {
-  if (items.length === 0) return `{${members.join(comma)}}`;
-  const all =
-    members.length === 0 ? items : [...items.slice(0, -1), items.at(-1)?.replace(/\}$/, `,${members.join()}}`)];
-  return `${start}${lineEnd === '' ? `[${all.join(comma)}]` : all.join(lineEnd)}`;
-}
-
 /** Bytes that change the meaning of a request most, for their length. */
 const WORDS: readonly string[] = [
   ...['\r\n', '\n', '\r', ' ', '\t', '\0', ':', ';', ',', '/', '%00', '%', '"', '{', '}', '\\', '0', '1', 'F'],
   ...['\xff', '\r\n\r\n', '0\r\n\r\n', '#', '?', 'Transfer-Encoding: chunked\r\n', 'Content-Length: 0\r\n'],
   ...['Content-Length: 30\r\n', 'Host: localhost\r\n', 'Service-Cloud-Api-Token: prod-token-1\r\n'],
-  ...['Idempotency-Key: k\r\n', 'Prefer: handling=lenient\r\n', '[', ']', '\n\n', '\xef\xbb\xbf'],
+  ...['[', ']', '\n\n', '\xef\xbb\xbf'],
   ...['Expect: 100-continue\r\n', 'Connection: close\r\n', 'Connection: Upgrade\r\nUpgrade: h2c\r\n'],
   ...[' HTTP/1.0\r\n', 'GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n'],
 ];

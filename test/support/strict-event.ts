@@ -36,14 +36,6 @@ export const TYPES: Readonly<Record<string, string>> = {
   observation: 'AssetObservation',
 };
 
-const COMMON = ['asset_key', 'metadata', 'partition', 'event_time'];
-/** The parameters of each kind of report. */
-export const PARAMETERS: Readonly<Record<string, readonly string[]>> = {
-  materialization: [...COMMON, 'data_version', 'description'],
-  observation: [...COMMON, 'data_version', 'description'],
-  check: [...COMMON, 'passed', 'check_name', 'severity'],
-};
-
 /** A recorded event as a text, without what the service adds. */
 export type EventText = string;
 
@@ -52,18 +44,10 @@ export function textOfLine({ report, metadata }: JournalLine, deployment: string
   return textOf({ ...report, data_version: report.tags?.data_version, metadata }, deployment);
 }
 
-/** The idempotency key is part of the event: another key is another line. */
-export function withKey(event: EventText, key: string | undefined): EventText {
-  return key === undefined ? event : JSON.stringify([...JSON.parse(event), key]);
-}
-
 function textOf(event: Readonly<Record<string, unknown>>, deployment: string): EventText {
   const { type, asset_key, partition, description, data_version, metadata, check_name, passed, severity } = event;
   const parts = [type, asset_key, partition, description, data_version, metadata, check_name, passed, severity];
-  return withKey(
-    JSON.stringify([...parts, event['event_time'], deployment]),
-    event['idempotency_key'] as string | undefined,
-  );
+  return JSON.stringify([...parts, event['event_time'], deployment]);
 }
 
 /** @throws Unfit or SyntaxError if the text is not a JSON object */

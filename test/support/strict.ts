@@ -3,13 +3,20 @@
  * node:http and without any file of the service. It stops if the border between two requests is in doubt.
  */
 
-import { isLenient, readBatch } from './strict-batch.ts';
-import { type Given, NO_MEMBERS, readEvent, readMembers, require, TYPES, Unfit } from './strict-event.ts';
-import { type Candidate, readHeaderKey } from './strict-keys.ts';
+import {
+  type EventText,
+  type Given,
+  NO_MEMBERS,
+  readEvent,
+  readMembers,
+  require,
+  TYPES,
+  Unfit,
+} from './strict-event.ts';
 
-/** A well-framed request, and its reports; none if any rule refuses the whole request. */
+/** A well-framed request, and its event; none if any rule refuses the request. */
 export interface Verdict {
-  readonly candidate: Candidate | undefined;
+  readonly event: EventText | undefined;
 }
 
 /** The valid tokens of a hosted service by deployment. A local service needs none. */
@@ -23,7 +30,7 @@ export function readStream(bytes: string, tokensOf?: TokensOf): Verdict[] {
     rest = rest.replace(/^[\r\n]+/, '');
     const taken = takeRequest(rest, tokensOf);
     if (taken === undefined) return verdicts;
-    verdicts.push({ candidate: taken.candidate });
+    verdicts.push({ event: taken.event });
     if (taken.last) return verdicts;
     rest = taken.rest;
   }
@@ -32,7 +39,7 @@ export function readStream(bytes: string, tokensOf?: TokensOf): Verdict[] {
 type Headers = ReadonlyMap<string, readonly string[]>;
 
 interface Taken {
-  readonly candidate: Candidate | undefined;
+  readonly event: EventText | undefined;
   /** The request ends the connection. */
   readonly last: boolean;
   readonly rest: string;
@@ -57,8 +64,8 @@ function takeRequest(bytes: string, tokensOf: TokensOf | undefined): Taken | und
     .split(/[, \t]+/);
   const last =
     options.includes('close') || (minor === '0' && !options.includes('keep-alive')) || headers.has('upgrade');
-  const candidate = method === 'POST' ? readPost(target, headers, minor === '0', body.text, tokensOf) : undefined;
-  return { candidate, last, rest: body.rest };
+  const event = method === 'POST' ? readPost(target, headers, minor === '0', body.text, tokensOf) : undefined;
+  return { event, last, rest: body.rest };
 }
 
 function readHeaders(lines: readonly string[]): Headers | undefined {
@@ -108,44 +115,33 @@ function takeChunks(bytes: string): { text: string; rest: string } | undefined {
   return { text, rest: rest.slice(end + 2) };
 }
 
-/** @returns undefined if any rule of the README refuses the whole request */
+/** @returns undefined if any rule of the README refuses the request */
 function readPost(
   target: string,
   headers: Headers,
   isOld: boolean,
   body: string,
   tokensOf: TokensOf | undefined,
-): Candidate | undefined {
+): EventText | undefined {
   const [, authority, whole = '', query = ''] =
     /^(?:https?:\/\/([^/?]+)(?=\/))?(\/[^?]*)(?:\?(.*))?$/i.exec(target) ?? [];
   if (!mayReport(headers, isOld, authority)) return undefined;
   const { deployment, path } = tokensOf === undefined ? { deployment: '', path: whole } : split(whole);
   if (tokensOf !== undefined && !hasToken(headers, tokensOf.get(deployment) ?? [])) return undefined;
-  const keys = headers.get('idempotency-key') ?? [];
-  const key = keys.length === 1 ? readHeaderKey(keys[0] ?? '') : undefined;
-  if (keys.length > 0 && key === undefined) return undefined;
-  const lenient = isLenient(headers.get('prefer') ?? []);
   try {
     // Unknown names have to be decodable too, so the whole query is read.
     const parameters = readQuery(query);
-    if (/^\/report_asset_batch\/?$/.test(path)) {
-      const { text, isJson } = readBody(headers, body, BATCH_TYPES);
-      return { kind: 'batch', deployment, lenient, ...readBatch(text, isJson, key, deployment) };
-    }
     const [, kind = '', keyPath = ''] =
       /^\/report_asset_(materialization|check|observation)(?:\/(.*))?$/.exec(path) ?? [];
     if (TYPES[kind] === undefined) return undefined;
-    const members = body === '' ? NO_MEMBERS : readMembers(readBody(headers, body, ['application/json']).text);
+    const members = body === '' ? NO_MEMBERS : readMembers(readBody(headers, body));
     const given: Given = { keyPath, members, query: parameters.values, repeated: parameters.repeated };
-    const items = [{ number: 1, event: readEvent(kind, given, deployment), key }];
-    return { kind: 'report', deployment, lenient, items, wrong: [] };
+    return readEvent(kind, given, deployment);
   } catch (error) {
     if (error instanceof Unfit || error instanceof SyntaxError || error instanceof URIError) return undefined;
     throw error;
   }
 }
-
-const BATCH_TYPES = ['application/x-ndjson', 'application/ndjson', 'application/jsonl', 'application/json'];
 
 /** @returns the first component of a path, and the rest */
 function split(path: string): { deployment: string; path: string } {
@@ -180,18 +176,17 @@ function mayReport(headers: Headers, isOld: boolean, authority: string | undefin
 }
 
 /** @returns the text of a non-empty body, without a byte order mark */
-function readBody(headers: Headers, body: string, types: readonly string[]): { text: string; isJson: boolean } {
+function readBody(headers: Headers, body: string): string {
   require(body !== '');
   const coding = (headers.get('content-encoding') ?? ['identity']).join().toLowerCase();
   require(coding === 'identity' || coding === '');
   const type = (headers.get('content-type') ?? []).join();
   const [, essence = '', parameters = ''] = /^([^; \t]+)[ \t]*(.*)$/.exec(type) ?? [];
-  require(types.includes(essence.toLowerCase()));
+  require(essence.toLowerCase() === 'application/json');
   require(/^(;[ \t]*([!#$%&'*+.^_`|~0-9a-z-]+=([!#$%&'*+.^_`|~0-9a-z-]+|"utf-8"))?[ \t]*)*$/i.test(parameters));
   for (const [, charset = ''] of type.matchAll(/;[ \t]*charset="?([^"; \t]*)/gi)) require(/^utf-?8$/i.test(charset));
   try {
-    const text = new TextDecoder('utf-8', { fatal: true }).decode(Buffer.from(body, 'latin1'));
-    return { text, isJson: essence.toLowerCase() === 'application/json' };
+    return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.from(body, 'latin1'));
   } catch {
     throw new Unfit();
   }

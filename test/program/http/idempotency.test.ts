@@ -1,11 +1,9 @@
-/** `Idempotency-Key` through the program: header, replies, restarts, retention, hosted mode. */
+/** `Idempotency-Key` through the program: header, replies, batches. */
 
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
 import { test } from 'node:test';
-import { writeDeployments } from '../../support/deployments.ts';
-import { eventsIn, newFolder, startService } from '../../support/program.ts';
-import { reportLines } from '../../support/report.ts';
+import { eventsIn, startService } from '../../support/program.ts';
+import { reportOne } from '../../support/report.ts';
 
 async function report(url: string, key: string, description = 'x'): Promise<Response> {
   const headers = { 'Content-Type': 'application/json', 'Idempotency-Key': key };
@@ -49,41 +47,33 @@ test('--idempotency-keys 0 ignores the header, with a warning, and the OpenAPI d
 test('in a batch each item gets a numbered key, known keys are duplicates, and a key of another event is a wrong item', async (t) => {
   const service = await startService(t);
   const item = (asset_key: string, idempotency_key?: string) => ({ type: 'observation', asset_key, idempotency_key });
-  const both = () => reportLines(service, [item('a'), item('b', 'own')], { 'Idempotency-Key': 'run' });
+  /** The first line is empty, and counts. */
+  const send = (items: readonly object[], headers: Record<string, string>) => {
+    const body = `\n${items.map((one) => JSON.stringify(one)).join('\n')}`;
+    return reportOne(service, 'batch/', { body, headers: { 'Content-Type': 'application/x-ndjson', ...headers } });
+  };
+  const both = () => send([item('a'), item('b', 'own')], { 'Idempotency-Key': 'run' });
   assert.equal((await both()).body, '{"recorded":2}');
   assert.equal((await both()).body, '{"recorded":2,"duplicates":2}');
   assert.deepEqual(
     eventsIn(service.data).map((line) => line['idempotency_key']),
-    ['run/1', 'own'],
+    ['run/2', 'own'],
   );
-  const wrong = await reportLines(service, [item('c', 'new'), item('other', 'own'), item('d', 'new')]);
+  const items = [item('c', 'new'), item('other', 'own'), item('d', 'new')];
+  const wrong = await send(items, {});
   assert.equal(wrong.status, 400);
   const { error, errors } = JSON.parse(wrong.body) as { error: string; errors: { item: number; error: string }[] };
   assert.match(
     error,
-    /^2 of 3 items are wrong and nothing was recorded; item 2: idempotency_key "own" was used before/,
+    /^2 of 3 items are wrong and nothing was recorded; item 3: idempotency_key "own" was used before/,
   );
   assert.deepEqual(
     errors.map((one) => one.item),
-    [2, 3],
+    [3, 4],
   );
-  assert.match(errors[1]?.error ?? '', /"new" is also the key of item 1, for an event with another asset_key/);
+  assert.match(errors[1]?.error ?? '', /"new" is also the key of item 2, for an event with another asset_key/);
   assert.equal(eventsIn(service.data).length, 2);
-});
-
-test('keys belong to a deployment, and are known after its journal was closed and opened again', async (t) => {
-  const names = ['one', 'two'];
-  const { args, tokenOf } = writeDeployments(t, names);
-  const data = newFolder(t);
-  const send = (url: string, name: string) => {
-    const headers = { 'Service-Cloud-Api-Token': tokenOf(name), 'Idempotency-Key': 'k' };
-    return fetch(`${url}/${name}/report_asset_observation/a`, { method: 'POST', headers });
-  };
-  for (const isReplayed of [false, true]) {
-    const service = await startService(t, { args, data });
-    for (const name of names) await assertReply(await send(service.url, name), 200, isReplayed);
-    for (const name of names) await assertReply(await send(service.url, name), 200, true);
-    await service.kill();
-  }
-  for (const name of names) assert.equal(eventsIn(join(data, name)).length, 1);
+  const lenient = await send(items, { Prefer: 'handling=lenient' });
+  assert.deepEqual([lenient.status, lenient.body], [207, JSON.stringify({ recorded: 1, failed: 2, errors })]);
+  assert.equal(eventsIn(service.data).length, 3);
 });
