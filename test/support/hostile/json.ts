@@ -12,48 +12,21 @@ const badJson: readonly string[] = [
   ...['{}}', '{"a":[}]', '{\x0b}', utf8('{\u00a0}'), `{"a":${'['.repeat(5_000)}`, '{"a":'.repeat(200_000)],
 ];
 
-/** JSON objects that are not a report. */
+/** JSON objects that are not a report, besides those that their schema refuses (`openapi.test.ts`). */
 export const badReports = ({
   MATERIALIZATION,
-  CHECK,
 }: Forms): readonly (readonly [what: string, body: string, target?: string])[] => [
-  ['a data version that is a number', '{"data_version":3}'],
-  ['a partition that is an object', '{"partition":{}}'],
   ['a description that is half of a surrogate pair', '{"description":"\\ud800"}'],
   ['a partition that is the other half', '{"partition":"\\udc00"}'],
   ['a pair the wrong way round', '{"data_version":"\\udc00\\ud800"}'],
-  ['an event time that is a number', '{"event_time":1763650785}'],
-  ['an event time of digits', '{"event_time":"1763650785250"}'],
-  ['an event time without a zone', '{"event_time":"2026-11-20T15:19:45"}'],
-  ['an event time in second 60', '{"event_time":"2026-11-20T23:59:60Z"}'],
-  ['an event time on February 30', '{"event_time":"2026-02-30T00:00:00Z"}'],
-  ['an event time before the year 1 of UTC', '{"event_time":"0001-01-01T00:00:00+00:01"}'],
-  ['an event time of ten digits after the second', '{"event_time":"2026-11-20T15:19:45.1234567890Z"}'],
-  ['an event time with a line feed after it', '{"event_time":"2026-11-20T15:19:45Z\\n"}'],
-  ['metadata that is a list', '{"metadata":[]}'],
-  ['metadata that is text', '{"metadata":"{}"}'],
   ['no key', '{}', MATERIALIZATION],
-  ['a key that is null', '{"asset_key":null}', MATERIALIZATION],
-  ['a key that is a number', '{"asset_key":5}', MATERIALIZATION],
-  ['a key that is an object', '{"asset_key":{"0":"a"}}', MATERIALIZATION],
-  ['a key that is empty', '{"asset_key":""}', MATERIALIZATION],
-  ['a key of no parts', '{"asset_key":[]}', MATERIALIZATION],
-  ['a key with an empty part', `{"asset_key":["${KEY}",""]}`, MATERIALIZATION],
-  ['a key with a number', `{"asset_key":["${KEY}",1]}`, MATERIALIZATION],
   ['a key with null', `{"asset_key":["${KEY}",null]}`, MATERIALIZATION],
   ['a key of lists', `{"asset_key":[["${KEY}"]]}`, MATERIALIZATION],
-  ['a key with an escaped NUL', `{"asset_key":"${KEY}\\u0000"}`, MATERIALIZATION],
-  ['a key with an escaped line feed', `{"asset_key":"${KEY}\\n"}`, MATERIALIZATION],
   ['a key with half of a surrogate pair', `{"asset_key":"${KEY}\\ud83d"}`, MATERIALIZATION],
   ['a key in __proto__', `{"__proto__":{"asset_key":"${KEY}"}}`, MATERIALIZATION],
   ['a key whose name has a space', `{"asset_key ":"${KEY}"}`, MATERIALIZATION],
   ['a key in capitals', `{"ASSET_KEY":"${KEY}"}`, MATERIALIZATION],
   ['a good key and then null', `{"asset_key":"${KEY}","asset_key":null}`, MATERIALIZATION],
-  ['a check without passed', '{"check_name":"c"}', `${CHECK}${KEY}`],
-  ['a check whose passed is text', '{"check_name":"c","passed":"true"}', `${CHECK}${KEY}`],
-  ['a check whose passed is 1', '{"check_name":"c","passed":1}', `${CHECK}${KEY}`],
-  ['a check whose name is empty', '{"check_name":"","passed":true}', `${CHECK}${KEY}`],
-  ['a check of another severity', '{"check_name":"c","passed":true,"severity":"warn"}', `${CHECK}${KEY}`],
 ];
 
 export const jsonBodies = (
