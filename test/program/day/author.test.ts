@@ -17,6 +17,7 @@ test('a service in test mode fails by its faults, has its page, and ends with it
   t.after(() => launched.child.kill('SIGKILL'));
   const port = Number(new URL(await readyUrl(launched)).port);
   assert.equal(readdirSync(folder).length, 1);
+  assert.deepEqual(JSON.parse((await ask(port, get('/readyz'))).body), { status: 'ok', mode: 'test' });
   const fault = post('/test/faults', '{"faults": [{"times": 1, "then": {"status": 503}}]}').replace('POST', 'PUT');
   assert.equal((await ask(port, fault)).status, 200);
   const report = async () => (await ask(port, post('/report_asset_observation/a'))).status;

@@ -1,30 +1,11 @@
 /** `serve --test`: a folder of its own, resets, and reports with unknown parameters. */
 
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { existsSync, readdirSync } from 'node:fs';
-import { connect } from 'node:net';
-import { join } from 'node:path';
+import { readdirSync } from 'node:fs';
 import { test } from 'node:test';
 import { fault } from '../../support/faults.ts';
 import { eventsIn, launch, newFolder, startService } from '../../support/program.ts';
 import { standIn, statusOf } from '../../support/stand-in.ts';
-
-test('a service in test mode reports its mode, and removes its own folder when it stops', async (t) => {
-  const { child, finished } = launch(['serve', '--test', '--port', '0'], { env: { ASSETLOG_DATA: '' } });
-  t.after(() => child.kill('SIGKILL'));
-  const [ready] = (await once(child.stdout as NonNullable<typeof child.stdout>, 'data')) as [string];
-  const [, url = ''] = /^assetlog listening on (http:\/\/127\.0\.0\.1:\d+) \(test mode\)\n$/.exec(ready) ?? [];
-  assert.notEqual(url, '', ready);
-  assert.deepEqual(await (await fetch(`${url}/readyz`)).json(), { status: 'ok', mode: 'test' });
-  await fetch(`${url}/report_asset_observation/a`, { method: 'POST' });
-  child.kill('SIGTERM');
-  const { code, stderr } = await finished;
-  const [, data = ''] = /"data":"([^"]+)"/.exec(stderr) ?? [];
-  assert.equal(code, 0, stderr);
-  assert.match(data, /assetlog-/);
-  assert.equal(existsSync(data), false);
-});
 
 test('--test keeps the folder of --data, and refuses a journal that was made without --test', async (t) => {
   const data = newFolder(t);
@@ -80,20 +61,4 @@ test('a reset empties the journal, and clears assets, faults, refusals and idemp
   await service.kill();
   const verified = await launch(['verify', service.data]).finished;
   assert.equal(verified.code, 0, verified.stderr);
-});
-
-test('--exit-with-stdin stops a service when its standard input is closed', async (t) => {
-  const { child, finished } = launch(['serve', '--test', '--port', '0', '--exit-with-stdin'], { openInput: true });
-  t.after(() => child.kill('SIGKILL'));
-  const [ready] = (await once(child.stdout as NonNullable<typeof child.stdout>, 'data')) as [string];
-  const port = Number(/:(\d+)/.exec(String(ready))?.[1]);
-  const open = connect({ port, host: '127.0.0.1' });
-  await once(open, 'connect');
-  open.destroy();
-  child.stdin?.end();
-  const { code, stderr } = await finished;
-  assert.equal(code, 0, stderr);
-  assert.match(stderr, /standard input is closed/);
-  const [, data = ''] = /"data":"([^"]+)"/.exec(stderr) ?? [];
-  assert.equal(existsSync(join(data, 'events-00000000000000000001.jsonl')), false);
 });
