@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type Limits, limits } from '../../src/config/limits.ts';
 import { recorded } from '../../src/event/record-result.ts';
-import { batchTypes, prefersLenient, reportBatch } from '../../src/http/batch.ts';
+import { prefersLenient, reportBatch } from '../../src/http/batch.ts';
 import { readFields } from '../../src/http/headers.ts';
 import type { ErrorReply } from '../../src/http/message.ts';
 import { processorMs } from '../support/processor-time.ts';
@@ -44,18 +44,6 @@ const good = '{"type":"materialization","asset_key":["a","b"],"metadata":{"rows"
 const check = '{"type":"check","asset_key":"c","check_name":"n","passed":false}';
 const wrong = '{"type":"check","asset_key":"c","check_name":"n"}';
 
-test('lines and an array with the same items are recorded as the same events, in order', () => {
-  const expected = [
-    { type: 'AssetMaterialization', asset_key: ['a', 'b'], metadata: { rows: 1 } },
-    { type: 'AssetCheckEvaluation', asset_key: ['c'], check_name: 'n', passed: false, severity: 'ERROR' },
-  ];
-  for (const contentType of batchTypes.filter((type) => type !== 'application/json')) {
-    const { lines, status, reply } = send(`${good}\n${check}`, { contentType });
-    assert.deepEqual([lines, status, reply], [expected, 200, { recorded: 2 }], contentType);
-  }
-  assert.deepEqual(send(`[${good},${check}]`, JSON_ARRAY).lines, expected);
-});
-
 test('blank lines, CR LF and a byte order mark are not part of an item, and every line is counted', () => {
   const body = `\ufeff\r\n${good}\r\n \t\r\n\r\n${check}\r\n`;
   assert.equal(send(body).lines.length, 2);
@@ -85,12 +73,6 @@ test('lenient handling records the right items and lists the wrong ones, and a b
   assert.deepEqual([all.status, all.reply], [200, { recorded: 1 }]);
   for (const { headers } of [some, all]) assert.deepEqual(headers, ['Preference-Applied', 'handling=lenient']);
   assert.equal(refused(`${wrong}\n${wrong}`, LENIENT).status, 400);
-});
-
-test('an item with more tags than an object may have members is wrong, and no defect of the service', () => {
-  const tags = '"data_version":"v",'.repeat(limits.bodyMembersMax);
-  const item = `{"type":"observation","asset_key":"a","tags":{${tags}"data_version":"v"}}`;
-  assert.match(refused(item).error, /its "tags" can only have a "data_version"$/);
 });
 
 test('only the first wrong items are listed, and all are counted', () => {

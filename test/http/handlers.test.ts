@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
 import { limits } from '../../src/config/limits.ts';
 import { saveMemory } from '../../src/config/memory.ts';
 import type { Event } from '../../src/event/event.ts';
@@ -10,8 +9,6 @@ import { reportBatch } from '../../src/http/batch.ts';
 import { reportTo } from '../../src/http/handlers.ts';
 import { readFields } from '../../src/http/headers.ts';
 import { type Handler, type HandlerRequest, type RecordHandled, Refusal } from '../../src/http/message.ts';
-import { encodeBatch } from '../../src/journal/line/record.ts';
-import { rounds } from '../support/long.ts';
 import { refusalOf } from '../support/refusal.ts';
 
 type ReportHandler = ReturnType<typeof reportTo>;
@@ -83,22 +80,6 @@ test('the body overrides the query, parameter by parameter, and a null in the bo
       passed: true,
       severity: 'ERROR',
     },
-  );
-});
-
-test('metadata is recorded as sent, from body and query', () => {
-  const metadata = '{"a":12345678901234567890,"b":1.0,"c":1e400,"d":{"x":1,"x":2},"e":"\\u0041\\ud800"}';
-  for (const sent of [
-    { path: 'a', body: `{"metadata": ${metadata} }` },
-    { path: 'a', query: `metadata=${encodeURIComponent(metadata)}` },
-  ]) {
-    const result = outcome(reportMaterialization, sent);
-    assert.ok(typeof result === 'object' && result.events[0] !== undefined, String(result));
-    assert.ok(result.events[0].encoded.toString().endsWith(`,"metadata":${metadata}`));
-  }
-  assert.equal(
-    Object.hasOwn(recorded(reportMaterialization, { path: 'a', query: 'metadata=null' }) as object, 'metadata'),
-    false,
   );
 });
 
@@ -323,20 +304,6 @@ test('a key in the path that overrides a different key is logged, an equal one i
   }
 });
 
-test('unknown parameters are ignored and listed', () => {
-  const result = outcome(reportMaterialization, {
-    path: 'a',
-    body: { uri: 1, passed: true },
-    query: 'x=1',
-  }) as RecordHandled;
-  assert.deepEqual(result.unknown, ['passed', 'uri', 'x']);
-  assert.equal((outcome(reportMaterialization, { path: 'a' }) as RecordHandled).unknown, undefined);
-  const beside = { body: { asset_key: 'a', partition: null }, query: 'asset_key=b&partition=q' };
-  assert.equal((outcome(reportMaterialization, beside) as RecordHandled).unknown, undefined);
-  const another = outcome(reportMaterialization, { ...beside, query: 'partition=q&x=1' }) as RecordHandled;
-  assert.deepEqual(another.unknown, ['x']);
-});
-
 test('a value of the wrong kind is refused with the parameter, the value and advice', () => {
   const bodies: readonly (readonly [ReportHandler, members: string, problem: string])[] = [
     [reportMaterialization, '"data_version":3', 'data_version is 3 (a number); send a JSON string'],
@@ -383,50 +350,4 @@ test('the mistake that comes first in the order of the specification is reported
     const fixed = Object.fromEntries(names.slice(0, index).map((fixedName) => [fixedName, good[fixedName]]));
     assert.match(String(recorded(reportCheck, { body: { ...everything, ...fixed } })), new RegExp(`^${name} is 1 `));
   }
-});
-
-test('the recorded line of any accepted request parses back to the sent values', () => {
-  const text = fc.string({ unit: 'grapheme', maxLength: 12 });
-  const part = text.filter((s) => s !== '' && !/[\u0000-\u001f\u007f]/.test(s));
-  const optional = fc.option(text, { nil: undefined });
-  const report = fc.record({
-    place: fc.constantFrom('path', 'body', 'query'),
-    parts: fc.array(part, { minLength: 1, maxLength: 3 }),
-    inQuery: fc.boolean(),
-    metadata: fc.option(fc.dictionary(text, fc.jsonValue(), { maxKeys: 3 }), { nil: undefined }),
-    data_version: optional,
-    description: optional,
-    partition: optional,
-  });
-  fc.assert(
-    fc.property(report, ({ place, parts, inQuery, ...parameters }) => {
-      const body: Record<string, unknown> = {};
-      const query = new URLSearchParams();
-      for (const [name, value] of Object.entries(parameters)) {
-        if (value === undefined) continue;
-        if (inQuery) query.set(name, name === 'metadata' ? JSON.stringify(value) : String(value));
-        else body[name] = value;
-      }
-      if (place === 'body') body['asset_key'] = parts;
-      if (place === 'query') query.set('asset_key', JSON.stringify(parts));
-      const sent = {
-        ...(place === 'path' ? { path: parts.map(encodeURIComponent).join('/') } : {}),
-        ...(Object.keys(body).length > 0 ? { body: JSON.stringify(body, null, 1) } : {}),
-        query: query.toString(),
-      };
-      const result = outcome(reportMaterialization, sent);
-      assert.ok(typeof result === 'object' && result.events[0] !== undefined, String(result));
-      const { bytes } = encodeBatch([result.events[0].encoded], { seq: 1, crc: 0 }, new Date());
-      const line = JSON.parse(bytes.toString());
-      assert.deepEqual(line.asset_key, parts);
-      assert.deepEqual(
-        line.metadata,
-        parameters.metadata === undefined ? undefined : JSON.parse(JSON.stringify(parameters.metadata)),
-      );
-      assert.equal(line.tags?.data_version, parameters.data_version);
-      assert.equal(line.description, parameters.description);
-      assert.equal(line.partition, parameters.partition);
-    }),
-    { numRuns: rounds({ long: 2_000, short: 500 }) },
-  );
 });

@@ -35,21 +35,6 @@ function checkBody(head: Head, bytes: number): void {
   checkBodyHeaders(head, bytes, { bodyTypes: ['application/json'] }, limits);
 }
 
-test('a plain request is read as a head', () => {
-  const headers = ['hOsT', 'localhost:3000', 'Content-Type', 'application/json', 'Content-Length', '12', 'X-Else', 'y'];
-  assert.deepEqual(headOf({ url: '/report/a?b=c?d', headers }), {
-    method: 'POST',
-    path: '/report/a',
-    query: 'b=c?d',
-    authority: 'localhost:3000',
-    navigates: false,
-    fields: readFields(headers),
-    expect: undefined,
-    token: undefined,
-    bodyBytes: 12,
-  });
-});
-
 test('a request is a navigation only if both Sec-Fetch headers say so, once each', () => {
   const [mode, dest] = ['Sec-Fetch-Mode', 'Sec-Fetch-Dest'];
   const navigates = (...headers: readonly string[]) => headOf({ headers: ['Host', 'localhost', ...headers] }).navigates;
