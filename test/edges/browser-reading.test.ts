@@ -4,7 +4,6 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { noBrowser, type Page, startBrowser } from '../support/chromium.ts';
 import { jsonIn } from '../support/command-output.ts';
-import { writeDeployments } from '../support/deployments.ts';
 import { brokenBuild, EVIL, openPage, RESOLVE, rebind } from '../support/hostile-site.ts';
 import { type Running, type Scope, startService } from '../support/program.ts';
 import { eventually } from '../support/tools.ts';
@@ -68,12 +67,6 @@ test('a page on a name that later points at the service cannot read', { skip: no
   await assertReadsOnlyRefusals(t, []);
 });
 
-test('DNS rebinding cannot read a service with --read that listens on every interface', {
-  skip: noBrowser,
-}, async (t) => {
-  await assertReadsOnlyRefusals(t, ['--host', '0.0.0.0', '--read']);
-});
-
 test('without the rule for Host, DNS rebinding can read', { skip: noBrowser }, async (t) => {
   const program = await brokenBuild(t, [['ownNames.has(nameOf(authority))', 'true']]);
   const { page, service } = await rebind(t, await startBrowser(t, RESOLVE), { program });
@@ -81,41 +74,6 @@ test('without the rule for Host, DNS rebinding can read', { skip: noBrowser }, a
   const learned = await readAll(page, service, EVIL, PATHS);
   for (const path of PATHS) assert.match(learned[`cors ${path}`] ?? '', new RegExp(`^200 .*${SECRET}`), path);
   assert.equal(learned['event-source /events'], 'opened');
-});
-
-test('in hosted mode no page learns which deployments exist or what they recorded', {
-  skip: noBrowser,
-}, async (t) => {
-  const browser = await startBrowser(t, RESOLVE);
-  const page = await openPage(t, browser, EVIL);
-  const paths = PATHS.flatMap((path) => [`/prod${path}`, `/other${path}`]);
-  for (const serviceHost of ['127.0.0.1', EVIL]) {
-    await t.test(`from another origin at ${serviceHost}`, async (t) => {
-      const { args, tokenOf } = writeDeployments(t, ['prod']);
-      const service = await startService(t, { args: [...args, ...isDebug] });
-      await report(service, '/prod', tokenOf('prod'));
-      await assertLearnsNothing(page, service, serviceHost, paths);
-      for (const path of paths) {
-        // One of these is the preflight of the reading with a token, which the browser then does not send.
-        const arrived = await waitForArrivals(service, path, readingsOf(EVIL));
-        assert.deepEqual(new Set(arrived), new Set([403]), path);
-      }
-    });
-  }
-  for (const address of ['127.0.0.1', '0.0.0.0']) {
-    await t.test(`from a name that is later pointed at ${address}`, async (t) => {
-      const { args, tokenOf } = writeDeployments(t, ['prod']);
-      const { page, service } = await rebind(t, browser, { args: [...args, '--host', address] });
-      await report(service, '/prod', tokenOf('prod'));
-      const learned = await readAll(page, service, EVIL, paths);
-      for (const [name, read] of Object.entries(learned)) {
-        assert.ok(!read.includes(SECRET) && !read.startsWith('200'), `${name}: ${read}`);
-      }
-      // A service on every interface does not know its names, so there the token decides.
-      const refused = address === '127.0.0.1' ? /^403 $/ : /^(401|429) $/;
-      for (const path of paths) assert.match(learned[`head ${path}`] ?? '', refused, path);
-    });
-  }
 });
 
 /** Reads in every way, as a page on a name that leads to the service by now, and finds that each is refused. */
