@@ -88,6 +88,16 @@ test('WARN that becomes ERROR is posted after 10 s, and the change back after th
   assert.deepEqual(told, ['10 failed a|c', '30 failed a|c', '330 failed a|c']);
 });
 
+test('an end that held in the pause after a post, and then did not, has to hold for 10 s again', () => {
+  const told = posts(400, [
+    [0, fail],
+    [20, pass],
+    [100, fail],
+    [315, pass],
+  ]);
+  assert.deepEqual(told, ['10 failed a|c', '325 recovered a|c']);
+});
+
 test('a check that flips every 5 s is posted as failed after 5 minutes', () => {
   const steps = Array.from({ length: 64 }, (_, at): Step => [at * 5, at % 2 === 0 ? fail : pass]);
   assert.deepEqual(posts(320, steps), ['300 failed a|c']);
@@ -121,7 +131,7 @@ test('1,000 old results that arrive within 5 s cause one post if the last one fa
   assert.deepEqual(posts(400, results(false), on), ['14 failed a|c']);
 });
 
-test('a hook has at most 1,000 alarms: ERROR before WARN before silence, then the oldest; the others are counted', () => {
+test('a hook has at most 1,000 alarms: ERROR before WARN before silence, then the oldest; the others are counted [alarms-5]', () => {
   const world = new Watched();
   for (let at = 0; at < 1001; at += 1) world.report({ ...fail, asset: `a${at}` });
   const told = world.run(60);

@@ -29,7 +29,7 @@ export interface Report {
 }
 
 /** The settings of a hook that hears of everything, and `more`. */
-export function hookSettings(more: object = {}): DestinationSettings {
+function hookSettings(more: object = {}): DestinationSettings {
   const on: AlarmKind[] = ['failed', 'recovered', 'stale', 'fresh'];
   const own = {
     name: 'hook',
@@ -48,9 +48,6 @@ export interface WatchedOptions {
   readonly answer?: (post: OpenPost) => Attempt;
 }
 
-/** A service that is killed between two steps. */
-export class Killed extends Error {}
-
 export class Watched {
   readonly limits: Limits;
   readonly states: AssetStates;
@@ -62,10 +59,6 @@ export class Watched {
   decisions: Decisions;
   clock: AlarmClock;
   answer: (post: OpenPost) => Attempt;
-  /** Called before each write, and after each answer. */
-  onStep = () => {};
-  /** Called with each post when it is chosen. */
-  onBegin: (post: OpenPost) => void = () => {};
   #seq = 0;
 
   constructor({ settings = {}, limits = {}, answer = () => 'taken' }: WatchedOptions = {}) {
@@ -135,14 +128,11 @@ export class Watched {
       if (change !== undefined) {
         const post = { id: randomUUID(), hooks: 1, ...postOf(change, this.states, decisions.rules) };
         decisions.begin(post);
-        this.onBegin(post);
       }
       this.#write();
       const { open } = decisions.file;
       if (open === undefined) return;
-      const attempt = this.answer(structuredClone(open));
-      this.onStep();
-      const outcome = decisions.answered(attempt, at);
+      const outcome = decisions.answered(this.answer(structuredClone(open)), at);
       if (outcome === undefined) return;
       at = this.look();
     }
@@ -166,11 +156,9 @@ export class Watched {
   }
 
   #write(): void {
-    this.onStep();
     const { decisions } = this;
     if (decisions.isChanged) this.durable = structuredClone(decisions.file);
     decisions.isChanged = false;
-    this.onStep();
   }
 
   #newClock(): AlarmClock {
