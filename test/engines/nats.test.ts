@@ -10,7 +10,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import type { Limits } from '../../src/config/limits.ts';
 import { runHere } from '../support/command-output.ts';
-import { host } from '../support/deployments.ts';
 import { deadLettersIn, forwardFile, sourceIn, stateIn } from '../support/forwarded.ts';
 import { linkedFrom, page } from '../support/handbook.ts';
 import {
@@ -451,27 +450,6 @@ test('a batch that arrives after its timeout is never stored', { skip }, async (
   await sleep(200);
   assert.deepEqual(await report(service, ['c']), [200]);
   assertInStream(await nats.messages(), service.data);
-});
-
-test('in hosted mode each deployment has its own subject, in one stream or in a stream of its own', {
-  skip,
-}, async (t) => {
-  for (const path of [STREAM, '{deployment}']) {
-    const nats = await startNats(t);
-    await nats.createStream({
-      name: path === STREAM ? STREAM : 'prod',
-      subjects: [path === STREAM ? 'assetlog.>' : 'assetlog.prod.>'],
-    });
-    if (path !== STREAM) await nats.createStream({ name: 'test', subjects: ['assetlog.test.>'] });
-    const args = ['--forward-to', natsUrl(nats, path), '--ack', 'upstream'];
-    const service = await host(t, ['prod', 'test'], { args, limits: QUICK });
-    for (const name of ['prod', 'test']) {
-      await eventually(`${name} is accepted`, async () => (await service.report(name)).status === 200);
-      const stored = await nats.messages(path === STREAM ? STREAM : name);
-      assertInStream(stored, join(service.data, name), true, name);
-    }
-    await service.stop();
-  }
 });
 
 test('each line of batches of a thousand is in the stream once', { skip }, async (t) => {

@@ -49,17 +49,14 @@ export const STREAM = 'ASSETLOG';
 /** For `to` of a destination. */
 export const natsUrl = ({ hosts }: Nats, stream = STREAM) => `nats://${hosts}/${stream}`;
 
-/**
- * @param isWhole whether the stream has all lines of the journal, or only the first ones
- * @throws AssertionError unless the messages of the journal's subject are its lines, each once and in order
- */
-export function assertInStream(stored: readonly Stored[], data: string, isWhole = true, deployment = '_'): void {
-  const subject = `assetlog.${deployment}.${sourceIn(data)}`;
+/** @throws AssertionError unless the messages of the journal's subject are its lines, each once and in order */
+export function assertInStream(stored: readonly Stored[], data: string): void {
+  const subject = `assetlog._.${sourceIn(data)}`;
   const payloads = stored.flatMap((message) => (message.subject === subject ? [message.payload] : []));
   const lines = journalText(data).split('\n').slice(0, -1);
   const wrong = payloads.findIndex((payload, index) => payload !== lines[index]);
   assert.equal(wrong, -1, `message ${wrong + 1} is ${payloads[wrong]}, and the line ${lines[wrong]}`);
-  if (isWhole) assert.equal(payloads.length, lines.length);
+  assert.equal(payloads.length, lines.length);
   assert.ok(payloads.length > 0);
 }
 
@@ -125,12 +122,6 @@ export class Nats {
         if (triesLeft === 1) throw error;
       }
     }
-  }
-
-  async leader(): Promise<NatsNode> {
-    const { cluster } = await this.api(`STREAM.INFO.${STREAM}`);
-    const { leader } = cluster as { leader?: string };
-    return this.nodes.find(({ name }) => name === leader) ?? this.nodes[0]!;
   }
 
   /** Whether there is a leader: without one there is no answer at all. */

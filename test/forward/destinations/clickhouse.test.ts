@@ -297,17 +297,6 @@ test('a search for a bad line that a crash interrupts repeats the same insert be
   }
 });
 
-test('a server that was killed when it had stored a token but not its rows gets the rows', async (t) => {
-  const table = new Table();
-  const lines = plainLines(9);
-  table.tokens.add(`2026-11 ${SOURCE}:${lines[0]!.event.id}:${lines[4]!.event.id}`);
-  const host = await serve(t, table, () => undefined);
-  assert.deepEqual(await deliver(lines, () => open(t, host), false), []);
-  assert.deepEqual(table.stored, ['1', '2', '3', '4', '5', '6', '7', '8', '9']);
-  // What is not known to be missing keeps its token.
-  assert.equal(table.tokens.size, 4);
-});
-
 test('a repeated insert is verified although a lagging server first needs earlier events again [clickhouse-9]', async (t) => {
   const table = new Table();
   const [first, second] = plainLines(2).map((line) => batch([line])) as [Shipment, Shipment];

@@ -194,32 +194,6 @@ test('a source with the id of the hub itself is refused with 403, and the error 
   assert.equal((await askHub(hub.url, own)).status, 403);
 });
 
-test('50 hubs with devices, the hub above them and the next one are not taken for a circle', async (t) => {
-  const top = await serve(t, { limits });
-  const middle = await serve(t, { limits, args: ['--forward-to', top.url] });
-  const site = () => serve(t, { limits, args: ['--forward-to', middle.url] });
-  const sites = await Promise.all(Array.from({ length: rounds({ long: 50, short: 10 }) }, site));
-  let count = 0;
-  for (const [at, { url }] of sites.entries()) {
-    for (let device = 0; device < (at === 0 ? 40 : 2); device += 1) {
-      count += 1;
-      const sent = new SentJournal(2, sourceOf(count));
-      assert.equal((await sent.put(url, 1, 2)).status, 200);
-    }
-  }
-  const events = () => eventsIn(top.data);
-  await eventually('the last one has all', () => events().length === 2 * count);
-  assert.deepEqual(
-    events().map(({ id }) => id),
-    eventsIn(middle.data).map(({ id }) => id),
-  );
-  for (const { origin, from } of events()) {
-    assert.match(`${(origin as [string])[0]}`, /^0193e0c2-/, 'the device, and not the site');
-    assert.equal((from as [string])[0], sourceIn(middle.data));
-  }
-  await eventually('nothing is left to do', () => stateIn(middle.data)?.['state'] === 'idle');
-});
-
 const older = { '0.2.0': release020, '0.3.0': release030 };
 
 for (const [version, { isMissing, build }] of Object.entries(older)) {
