@@ -6,22 +6,18 @@ import { limits } from '../../../src/config/limits.ts';
 import { planRepair } from '../../../src/journal/look/repair.ts';
 import { contentsOf } from '../../../src/journal/segments.ts';
 import { SentJournal, sourceOf } from '../../support/forwarding.ts';
-import { sampled } from '../../support/long.ts';
 import { carryOut, verify } from '../../support/standard-limits.ts';
 import { eventually, upTo } from '../../support/tools.ts';
 import { gate } from '../../world/gate.ts';
 import { forwardedIn, type HubParts, TestHub } from '../../world/hub.ts';
 import { settled } from '../../world/power.ts';
-import { type Remains, SimulatedDisk, systemError } from '../../world/simulated-disk.ts';
+import { SimulatedDisk, systemError } from '../../world/simulated-disk.ts';
 
 const SNAPSHOT = 'forward-sources.json';
 /** Of about four events. */
 const SEGMENT_BYTES = 1_500;
-const REMAINS: readonly Remains[] = [
-  { entries: 'none', share: 0, behind: 'nothing' },
-  { entries: 'half', share: 0.5, behind: 'zeros' },
-  { entries: 'all', share: 1, behind: 'nothing' },
-];
+const NOTHING_MORE = { entries: 'none', share: 0, behind: 'nothing' } as const;
+
 function segments(disk: SimulatedDisk): number {
   return contentsOf(disk.names()).segments.length;
 }
@@ -114,7 +110,7 @@ test('the file of watermarks is synced before retention removes lines [sources-9
   const sent = new SentJournal(9);
   await hub.put(sent, 1, 9);
   await hub.receiver.sources.removing(7);
-  const cut = disk.afterPowerCut({ entries: 'none', share: 0, behind: 'nothing' });
+  const cut = disk.afterPowerCut(NOTHING_MORE);
   assert.match(cut.text(SNAPSHOT), /^\{"seq":7,"sources":\[\["0193e0c2-[^"]*",9,/);
   await hub.receiver.sources.closed(5);
   assert.match(disk.text(SNAPSHOT), /^\{"seq":7,/, 'an older one does not replace it');
@@ -277,61 +273,6 @@ test('lines of a failed write do not advance a watermark [sources-1]', async () 
   assert.deepEqual(forwardedIn(disk).get(sent.source), upTo(6));
 });
 
-/** Two sources, own reports between, files that are closed and removed, a stop, and a start that continues. */
-async function script(disk: SimulatedDisk, senders: readonly SentJournal[], acknowledged: Map<string, number>) {
-  const parts: HubParts = { segmentBytes: SEGMENT_BYTES, retain: { retainBytes: 4_000 } };
-  for (let part = 0; part < 2; part += 1) {
-    const hub = await TestHub.open(disk, parts);
-    for (let round = 0; round < 6; round += 1) {
-      for (const sent of senders) {
-        const had = acknowledged.get(sent.source) ?? 0;
-        const said = await hub.put(sent, had + 1, had + 1 + (round % 3));
-        if (said.status === 200) acknowledged.set(sent.source, said.seq!);
-      }
-      await hub.report();
-    }
-    await hub.journal.close();
-  }
-}
-
-test('a power cut at any call loses no watermark and doubles no event', {
-  timeout: 300_000,
-}, async () => {
-  const senders = [new SentJournal(60, sourceOf(1)), new SentJournal(60, sourceOf(2))];
-  const whole = new SimulatedDisk();
-  await script(whole, senders, new Map());
-  assert.ok(whole.count('rename') > 4 && whole.count('remove') > 6, 'it has snapshots, and files go');
-  const disk = new SimulatedDisk();
-  const acknowledged = new Map<string, number>();
-  const cuts: { when: string; left: SimulatedDisk; known: Map<string, number> }[] = [];
-  disk.fault = (call, name) => {
-    if (call === 'read' || call === 'list' || call === 'size') return undefined;
-    const when = `${disk.calls.length} ${call} ${name}`;
-    for (const remains of REMAINS) {
-      cuts.push({ when, left: disk.afterPowerCut(remains), known: new Map(acknowledged) });
-    }
-    cuts.push({ when, left: disk.afterCrash(), known: new Map(acknowledged) });
-    return undefined;
-  };
-  await script(disk, senders, acknowledged);
-  assert.ok(cuts.length > 400, `${cuts.length} cuts`);
-  for (const { when, left, known } of sampled(cuts)) {
-    const hub = await TestHub.open(left, { segmentBytes: SEGMENT_BYTES });
-    for (const sent of senders) {
-      const { seq = 0, id } = await hub.ask(sent.source);
-      const least = known.get(sent.source) ?? 0;
-      assert.ok(seq >= least && seq <= least + 3, `${when}: ${seq} of ${sent.source}, acknowledged ${least}`);
-      assert.equal(id, seq === 0 ? null : sent.id(seq), when);
-      const there = forwardedIn(left).get(sent.source) ?? [];
-      assert.deepEqual(there, upTo(seq).slice(seq - there.length), `${when}: what is there ends with the watermark`);
-      assert.equal((await hub.put(sent, Math.max(1, seq - 1), seq + 2)).status, 200, when);
-      const after = forwardedIn(left).get(sent.source) ?? [];
-      assert.deepEqual(after, upTo(seq + 2).slice(seq - there.length), when);
-    }
-    await hub.journal.close();
-  }
-});
-
 test('a reader with an earlier end of the journal gets the same watermarks', async () => {
   const hub = await TestHub.open(new SimulatedDisk());
   const sent = new SentJournal(9);
@@ -346,7 +287,7 @@ test('a reader with an earlier end of the journal gets the same watermarks', asy
 
 /** What a hub has after a crash of two journals, the first of which it is to have forgotten. */
 async function afterForgetting(disk: SimulatedDisk): Promise<(number | undefined)[]> {
-  const again = await TestHub.open(disk.afterPowerCut(REMAINS[0]!));
+  const again = await TestHub.open(disk.afterPowerCut(NOTHING_MORE));
   return Promise.all([1, 2].map(async (number) => (await again.ask(sourceOf(number))).seq));
 }
 
