@@ -1,4 +1,4 @@
-/** Services that forward to each other, in chains, by two ways and in circles, and older ones among them: no event is anywhere twice. */
+/** Services that forward to each other, in chains and in circles, and older ones among them: no event is anywhere twice. */
 
 import assert from 'node:assert/strict';
 import { cpSync, rmSync } from 'node:fs';
@@ -8,7 +8,6 @@ import { limits as standardLimits } from '../../../src/config/limits.ts';
 import { newIdentity } from '../../../src/forward/by-hand.ts';
 import { openDisk } from '../../../src/journal/disk.ts';
 import { sourceIn, stateIn } from '../../support/forwarded.ts';
-import { askHub, SentJournal, sourceOf } from '../../support/forwarding.ts';
 import { rounds } from '../../support/long.ts';
 import { release020, release030 } from '../../support/older-program.ts';
 import { eventsIn, freePort, newFolder, type Scope, startService } from '../../support/program.ts';
@@ -78,23 +77,6 @@ for (const count of [2, 3, 5].slice(0, rounds({ long: 3, short: 2 }))) {
   });
 }
 
-test('an event that reaches a hub by two ways, or directly as well, is recorded once, with its origin', async (t) => {
-  const [device, one, two, top] = (await newSites(t, 4)) as [Site, Site, Site, Site];
-  await top.start();
-  for (const site of [one, two]) await site.start(top);
-  for (const [round, to] of [one, two, top, one].entries()) {
-    await device.start(to);
-    assert.deepEqual(await report(device, named(`a${round}`, 5)), ok(5));
-    await reaches(5 * (round + 1), to, top);
-  }
-  const source = sourceIn(device.data)!;
-  const own = new Map(eventsIn(device.data).map(({ id, seq }) => [id, seq]));
-  for (const { id, from, origin } of eventsIn(top.data)) {
-    assert.deepEqual(origin ?? from, [source, own.get(id)]);
-    assert.equal(origin === undefined, (from as [string])[0] === source, 'the origin is written if it is another line');
-  }
-});
-
 test('a new hub that has no event of a device is no warning there, and a hub that has lost its events is one', async (t) => {
   const [old, fresh] = await Promise.all([serve(t, { limits }), newSite(t)]);
   await fresh.start();
@@ -153,45 +135,6 @@ test('a restored site gets its own events back from its devices, and the hub aft
       [sourceIn(device.data), 11],
     ],
   );
-});
-
-test('a device with a new id that moves to a new hub before it has sent anything sends all its events there', async (t) => {
-  const [device, old, fresh] = (await newSites(t, 3)) as [Site, Site, Site];
-  await old.start();
-  await device.start(old);
-  assert.deepEqual(await report(device, named('a', 5)), ok(5));
-  await reaches(5, old);
-  await device.stop();
-  await newIdentity(openDisk(device.data), 6, standardLimits);
-  await fresh.start();
-  await device.start(fresh);
-  assert.deepEqual(await report(device, ['b']), [200]);
-  await reaches(6, fresh);
-  await device.start(old);
-  await reaches(6, old);
-});
-
-test('when two services swap the direction of forwarding no event is doubled, and later events arrive', async (t) => {
-  const [one, other] = (await newSites(t, 2)) as [Site, Site];
-  await other.start();
-  await one.start(other);
-  assert.deepEqual(await report(one, named('a', 30)), ok(30));
-  await reaches(30, other);
-  await one.start();
-  await other.start(one);
-  assert.deepEqual(await report(other, named('b', 5)), ok(5));
-  await reaches(35, one, other);
-});
-
-test('a source with the id of the hub itself is refused with 403, and the error has the command for a new id', async (t) => {
-  const hub = await serve(t, { limits });
-  const sent = new SentJournal(2, sourceIn(hub.data) ?? sourceOf(1));
-  await sent.put(hub.url, 1, 1);
-  const own = sourceIn(hub.data)!;
-  const answer = await new SentJournal(1, own).put(hub.url, 1, 1);
-  assert.equal(answer.status, 403);
-  assert.match(String(answer.body['error']), /^this is the journal of the hub itself; .*identity --new$/);
-  assert.equal((await askHub(hub.url, own)).status, 403);
 });
 
 const older = { '0.2.0': release020, '0.3.0': release030 };

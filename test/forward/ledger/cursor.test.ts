@@ -72,23 +72,6 @@ test('a damaged slot leaves the value of another one, and without a good slot th
   }
 });
 
-test('a cursor found after a crash is durable once it is opened', async () => {
-  const before = await saved(new SimulatedDisk(), 4);
-  const { cursor } = await Cursor.open(before, 'hub');
-  before.fault = (call) => (call === 'sync' ? NEVER : undefined);
-  void cursor.save(at(4, { sending: 5 }));
-  await turn();
-  const disk = before.afterCrash();
-  // A failed sync forgets the bytes, and the next one succeeds without them.
-  disk.fault = (call, name) => (call === 'sync' && name === NAME ? systemError('EIO') : undefined);
-  await assert.rejects(Cursor.open(disk, 'hub'));
-  disk.fault = () => undefined;
-  const opened = await Cursor.open(disk, 'hub');
-  assert.deepEqual(opened.kind === 'found' && opened.value, at(4, { sending: 5 }));
-  const after = disk.afterPowerCut(NOTHING_MORE);
-  assert.deepEqual(await readCursor(after, 'hub'), { kind: 'found', value: at(4, { sending: 5 }) });
-});
-
 for (const when of ['at a start', 'in a save', 'in a save before SIGKILL'] as const) {
   test(`a cursor whose sync failed ${when} does not count as durable in the next process [cursor-5]`, async () => {
     const before = await saved(new SimulatedDisk(), 4);

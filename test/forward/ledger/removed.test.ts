@@ -6,14 +6,11 @@ import { cursorName } from '../../../src/forward/ledger/cursor.ts';
 import { type DeadLetter, isOpen } from '../../../src/forward/ledger/letter.ts';
 import { readLetterStates } from '../../../src/forward/ledger/letters.ts';
 import { readStatus } from '../../../src/forward/pipe/status.ts';
-import type { Retain } from '../../../src/journal/retention.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
-import { openJournal, type TestJournal } from '../../support/journal.ts';
 import { diskWith, FIRST, segment } from '../../support/segments.ts';
 import { upTo } from '../../support/tools.ts';
 import { Model } from '../../world/destination.ts';
-import { eachCall, everyRemains, settled } from '../../world/power.ts';
-import { SimulatedDisk, systemError } from '../../world/simulated-disk.ts';
+import { type SimulatedDisk, systemError } from '../../world/simulated-disk.ts';
 import { type Bench, createPipe, gone, hubAt, lettersOf, limits, saveCursor, sendAll, startPipe } from '../scripted.ts';
 
 /** @returns the seqs that open letters name as removed, or with another outcome */
@@ -120,71 +117,3 @@ test('a start names removed events once, except the event in flight, which is in
   const { dead_letters, lost_events } = again.pipe.status;
   assert.deepEqual([writes, dead_letters, lost_events], [3, 2, 15]);
 });
-
-/** A journal whose retention asks a pipe, which is told of its events. */
-function open(disk: SimulatedDisk, { pipe, progress }: Bench, retain: Retain): Promise<TestJournal> {
-  return openJournal(disk, {
-    followers: [
-      progress.follow(disk.folder),
-      {
-        removing: (_, first) => pipe.removing(first),
-        removed: (last) => pipe.removed({ first: 1, last }),
-      },
-    ],
-    retain,
-    limits,
-    openWaitMs: 10_000,
-    segmentBytes: 500,
-  });
-}
-
-/** Until it is woken, a pipe tries a destination once. */
-const ONCE = { forwardRetryMs: 60_000, forwardRetryMsMax: 60_000, forwardCheckMs: 1 };
-
-for (const kind of ['hub', 'api'] as const) {
-  test(`${kind}: after a power cut at any call each event arrives or is named as lost, and never both`, async () => {
-    for (const trial of eachCall('power', undefined, 3)) {
-      const disk = new SimulatedDisk();
-      const model = new Model(kind, (_, seq) => (seq > 6 ? 'again' : 'record'));
-      const bench = createPipe(disk, 0, { openAs: () => model, journalIsOpen: false, limits: ONCE });
-      let recorded = 0;
-      await trial.run(disk, async () => {
-        await saveCursor(disk, { kind });
-        const { journal, report } = await open(disk, bench, { retainBytes: 1_000 });
-        bench.pipe.begin();
-        for (let count = 0; count < 14; count += 1) {
-          if ((await report('x'.repeat(100))) === undefined) recorded += 1;
-          await settled(20);
-        }
-        await bench.pipe.close();
-        await journal.close();
-      });
-      void bench.pipe.close();
-      const { seq, id } = model;
-      const had = [...model.recorded];
-      const remains = trial.struck
-        ? [disk.afterCrash(), ...everyRemains(disk).filter((_, at) => (at + trial.number) % 15 === 0)]
-        : [disk];
-      for (const [at, after] of remains.entries()) {
-        const when = `${trial.when}, remains ${at}`;
-        const again = Object.assign(new Model(kind), { seq, id, recorded: [...had] });
-        const next = createPipe(after, 0, { openAs: () => again, journalIsOpen: false });
-        await next.pipe.readFloor();
-        // Without a limit the files that are still there stay.
-        const { journal } = await open(after, next, at % 2 === 0 ? {} : { retainBytes: 1_000 });
-        next.pipe.begin();
-        await next.finish();
-        await settled();
-        const { lastSeq } = journal;
-        assert.ok(lastSeq >= recorded, when);
-        await journal.close();
-        const lost = await lostIn(after);
-        // The event that was being sent might be there.
-        const inDoubt = await lostIn(after, 'in doubt');
-        const there = [...new Set([...again.recorded, ...inDoubt])];
-        const all = [...there, ...lost].sort((one, other) => one - other);
-        assert.deepEqual(all, upTo(lastSeq), `${when}: ${there} at the destination, ${lost} named`);
-      }
-    }
-  });
-}

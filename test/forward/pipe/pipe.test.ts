@@ -166,13 +166,6 @@ test('a proxy that answers in place of a hub does not make it a plain destinatio
   assert.deepEqual([models.hub.asked, models.hub.recorded, models.api.recorded], [2, [], upTo(10)]);
 });
 
-test('after a page of a proxy a hub gets no single reports', async () => {
-  const models = { hub: new Model('hub'), api: new Model('api') };
-  models.hub.answer = () => (models.hub.asked < 2 ? 'no hub' : 'record');
-  await sendAll(diskWith({ [FIRST]: segment(1, 10) }), 10, byKind(models));
-  assert.deepEqual([models.hub.recorded, models.api.requests], [upTo(10), []]);
-});
-
 test('a known hub that answers like another server is stopped, and gets no single reports', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 10) });
   await saveCursor(disk, { kind: 'hub' });

@@ -15,32 +15,6 @@ function segmentAfter(disk: SimulatedDisk, count: number): Buffer {
   return makeLines(count, { seq: last.seq + 1, crc: Number.parseInt(last.crc, 16) }).bytes;
 }
 
-test('a refused event is in the dead letters with its journal line, and the next one is sent', async () => {
-  const disk = diskWith({ [FIRST]: segment(1, 5) });
-  const upstream = new Model('api', (_, seq) => (seq === 3 ? 'refused' : 'record'));
-  const { pipe } = await sendAll(disk, 5, () => upstream);
-  assert.equal(pipe.status.dead_letters, 1);
-  assert.deepEqual([upstream.requests, upstream.recorded], [upTo(5), [1, 2, 4, 5]]);
-  const [{ time, ...letter } = assert.fail('there is no letter')] = await lettersOf(disk);
-  const line = disk.text(FIRST).split('\n')[2]!;
-  assert.deepEqual(letter, { outcome: 'refused', status: 400, reason: 'scripted', line });
-  assert.ok(Math.abs(Date.now() - Date.parse(time)) < 60_000);
-});
-
-test('the cursor passes an event only after its dead letter is written', async () => {
-  const disk = diskWith({ [FIRST]: segment(1, 5) });
-  const upstream = new Model('api', (_, seq) => (seq === 3 ? 'refused' : 'record'));
-  let isWriting = false;
-  disk.fault = (call, name) => {
-    if (call !== 'write' || name !== 'dead-upstream.jsonl') return undefined;
-    isWriting = true;
-    return new Promise<never>(() => {});
-  };
-  startPipe(disk, 5, () => upstream);
-  await eventually('the letter is being written', () => isWriting);
-  assert.equal((await cursorOf(disk)).seq, 2);
-});
-
 test('after 20 refusals in a row forwarding stops at the last one, and SIGHUP continues it', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 30) });
   const upstream = new Model('api', (_, seq) => (seq > 1 && seq < 26 ? 'refused' : 'record'));

@@ -59,31 +59,6 @@ test('after a crash the lines of the last request that a table lacks are repeate
   }
 });
 
-test('a request without an answer is repeated with the same lines', async () => {
-  const disk = diskWith({ [FIRST]: segment(1, 2) });
-  let tries = 0;
-  const engine = new Model('clickhouse', (what) => {
-    if (what === 'ask') return 'record';
-    tries += 1;
-    if (tries < 3) {
-      disk.put(FIRST, segment(1, 20));
-      bench.progress.recorded(disk.folder, 21);
-      return 'again';
-    }
-    return 'record';
-  });
-  const bench = startPipe(disk, 2, () => engine, CLICKHOUSE);
-  await bench.finish();
-  assert.deepEqual(
-    [engine.requests.slice(0, 3), engine.ends.slice(0, 3)],
-    [
-      [1, 1, 1],
-      [2, 2, 2],
-    ],
-  );
-  assert.deepEqual(engine.recorded, upTo(20));
-});
-
 test('an engine that was restored during a request gets the missing events in requests of the usual size', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 20) });
   await saveCursor(disk, { seq: 15, kind: 'clickhouse', sending: 18 });
