@@ -260,29 +260,6 @@ test('a full file keeps each open dead letter with its line through any number o
   assert.equal(again.open, 2);
 });
 
-test('a power cut at any call of the rewrite of a full file keeps all open dead letters', async () => {
-  for (const trial of eachCall('power')) {
-    const disk = new SimulatedDisk();
-    const letters = await DeadLetters.open(disk, 'upstream', BOUNDS);
-    const next = await fill(letters);
-    const size = () => disk.bytes(NAME)?.length ?? 0;
-    while (size() + 2 * 150 < 2 * BOUNDS.bytesMax) await letters.append(about('in doubt', 1));
-    await trial.run(disk, async () => {
-      for (let count = 0; count < 4; count += 1) await letters.append(about('in doubt', 1));
-    });
-    for (const left of everyRemains(disk)) {
-      const states = await readLetterStates(left, 'upstream', limits);
-      assert.deepEqual(
-        states.all.map(({ first }) => first),
-        upTo(next - 1),
-        trial.when,
-      );
-      const held = (await lettersOf(left)).filter(({ line }) => line !== undefined);
-      assert.deepEqual(held, upTo(next - 1).map(letter), trial.when);
-    }
-  }
-});
-
 test('dead letters without a line may take as much again as the limit, and no more', async () => {
   const disk = new SimulatedDisk();
   const letters = await DeadLetters.open(disk, 'upstream', BOUNDS);

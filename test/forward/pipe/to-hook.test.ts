@@ -33,35 +33,6 @@ function checksFailedAt(failed: readonly number[], last: number): Buffer {
   return encodeBatch(events, START, new Date('2026-11-20T15:19:45.266Z')).bytes;
 }
 
-test('a hook gets each event of its filter in order, one in a request, and the cursor passes the others', async () => {
-  const failed = [1, 2, 7, 500, 899];
-  const disk = diskWith({ [FIRST]: checksFailedAt(failed, 1_000) });
-  const hook = new Model('hook');
-  await sendAll(disk, 1_000, () => hook, { destination });
-  assert.deepEqual([hook.recorded, hook.asked], [failed, 0]);
-  const { seq, sending, kind } = await cursorOf(disk);
-  assert.deepEqual([seq, sending, kind], [1_000, undefined, 'hook']);
-  assert.deepEqual(await lettersOf(disk), []);
-  await sendAll(disk, 1_000, () => hook, { destination });
-  assert.deepEqual(hook.requests, failed, 'nothing is sent again after a restart');
-});
-
-test('an event that a hook might have is sent again and not passed, without a next event to try', async () => {
-  const disk = diskWith({ [FIRST]: checksFailedAt([3], 20) });
-  const cursors: number[] = [];
-  const hook = new Model('hook', async () => {
-    cursors.push((await cursorOf(disk)).seq);
-    return cursors.length < 9 ? 'in doubt' : 'record';
-  });
-  await sendAll(disk, 20, () => hook, { destination });
-  assert.deepEqual(cursors, Array(9).fill(2));
-  assert.deepEqual([hook.requests, hook.recorded], [Array(9).fill(3), [3]]);
-  assert.deepEqual(
-    (await lettersOf(disk)).map(({ outcome, became }) => [outcome, became]),
-    [['in doubt', 'taken']],
-  );
-});
-
 test('an outage or a lost reply gives no event up, and restarts the time after which failures do', async () => {
   for (const outage of ['again', 'lost', 'stopped'] as const) {
     const disk = diskWith({ [FIRST]: checksFailedAt([2], 10) });
