@@ -150,23 +150,6 @@ test('the cursor is saved before retention removes events that it passed [cached
   await bench.pipe.close();
 });
 
-test('a cursor whose save failed is saved before retention removes events', async () => {
-  const disk = diskUpTo(1);
-  const hub = new Model('hub');
-  const bench = startPipe(disk, 1, () => hub, SLOW);
-  await bench.untilDone();
-  disk.fault = (call, name) => (call === 'sync' && name === CURSOR ? systemError('EIO', name) : undefined);
-  disk.put(FIRST, Buffer.concat(lines.slice(0, 10)));
-  bench.progress.recorded(disk.folder, 11);
-  await eventually('the hub has an event that no durable cursor passes', () => bench.ledger.floorSeq > 2);
-  await assert.rejects(bench.pipe.removing(1), /EIO/);
-  disk.fault = () => undefined;
-  await bench.pipe.removing(1);
-  assert.ok((await durableSeq(disk)) >= 2);
-  assert.deepEqual(await lettersOf(disk), []);
-  await bench.pipe.close();
-});
-
 test('events that retention removes before the hub has answered are not lost if the hub has them', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 25), [segmentName(26)]: segment(26, 5) });
   await saveCursor(disk, { seq: 10, kind: 'hub' }); // a power cut took 11 to 20 of it

@@ -293,25 +293,3 @@ test('a file above a lowered limit can be emptied, and a line that exceeds the l
   assert.deepEqual(last, { ...rest, reason, first: 20, last: 20, line: undefined });
   assert.deepEqual([letters.open, line.length > 1_000], [1, true]);
 });
-
-test('a power cut at any call of the start of a new file leaves the old dead letters or the first new one', async () => {
-  for (const trial of eachCall('power')) {
-    const disk = new SimulatedDisk();
-    const letters = await DeadLetters.open(disk, 'upstream', BOUNDS);
-    const next = await fill(letters);
-    for (let seq = 1; seq < next; seq += 1) await letters.append(sentAgain(seq));
-    const full = await lettersOf(disk);
-    let isAppended = false;
-    await trial.run(disk, async () => {
-      await letters.append(letter(next));
-      isAppended = true;
-    });
-    for (const after of trial.struck ? [disk.afterCrash(), ...everyRemains(disk)] : [disk]) {
-      await DeadLetters.open(after, 'upstream', BOUNDS); // cuts what is torn
-      const left = await lettersOf(after);
-      const isNew = left.length < full.length;
-      assert.deepEqual(left, isNew ? [letter(next)].slice(0, left.length) : full, trial.when);
-      if (isAppended) assert.equal(left.length, 1, trial.when);
-    }
-  }
-});
