@@ -12,22 +12,6 @@ import { createPipe, cursorOf, hubAt, idOf, lettersOf, saveCursor, sendAll, star
 const NATS = { destination: { to: 'nats://n1.example,n2.example/ASSETLOG' } };
 const CLICKHOUSE = { destination: { to: 'clickhouse+http://ch.example/assets.events', ratePerSecond: 1_000_000 } };
 
-test('an engine that removed all events of a journal gets the next ones, and the log says how to send all', async () => {
-  const disk = diskWith({ [FIRST]: segment(1, 10) });
-  await saveCursor(disk, { seq: 6, kind: 'nats' });
-  const engine = new Model('nats');
-  const bench = startPipe(disk, 10, () => engine, NATS);
-  await bench.untilDone();
-  assert.deepEqual(engine.recorded, upTo(10, 7));
-  const [warning, ...others] = bench.log.filter(({ level }) => level === 'warn');
-  assert.match(
-    String(warning?.['to_send_all_again']),
-    /assetlog forward from upstream --seq 1 --data .*, before the destination has a later event$/,
-  );
-  assert.deepEqual(others, []);
-  await bench.pipe.close();
-});
-
 test('an event that an engine refuses gets one dead letter, and is not sent again after a restart', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 3) });
   const engine = new Model('nats', (what, seq) => (what === 'send' && seq === 3 ? 'refused' : 'record'));
