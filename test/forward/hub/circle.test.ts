@@ -137,6 +137,22 @@ test('a restored site gets its own events back from its devices, and the hub aft
   );
 });
 
+test('a device with a new id that moves to a new hub before it has sent anything sends all its events there', async (t) => {
+  const [device, old, fresh] = (await newSites(t, 3)) as [Site, Site, Site];
+  await old.start();
+  await device.start(old);
+  assert.deepEqual(await report(device, named('a', 5)), ok(5));
+  await reaches(5, old);
+  await device.stop();
+  await newIdentity(openDisk(device.data), 6, standardLimits);
+  await fresh.start();
+  await device.start(fresh);
+  assert.deepEqual(await report(device, ['b']), [200]);
+  await reaches(6, fresh);
+  await device.start(old);
+  await reaches(6, old);
+});
+
 const older = { '0.2.0': release020, '0.3.0': release030 };
 
 for (const [version, { isMissing, build }] of Object.entries(older)) {
