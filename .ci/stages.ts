@@ -131,7 +131,7 @@ export const stages: readonly Stage[] = [
   programOn('24', 'night'),
   {
     name: 'faults',
-    asks: 'the order of calls, a power cut on ext4, full disks, and every n-th injected error',
+    asks: 'the order of calls, a power cut on ext4, full disks, and one that hangs',
     when: 'day',
     command: ['test:faults', 'faults/order', 'faults/power-cut', 'faults/full-disk', 'faults/injected'],
     inputs: ['src', 'test/faults', 'test/support', 'test/world'],

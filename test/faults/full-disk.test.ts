@@ -143,16 +143,6 @@ for (const kind of ['ext4', 'tmpfs'] as const) {
   });
 }
 
-test('a file system that reports no size accepts reports, also after a crash', { skip: withoutMounts }, async (t) => {
-  const { service } = await startOn(t, 'ramfs');
-  assert.equal(await report(service.port, 'a'), 200);
-  await service.kill('SIGKILL');
-  const again = await startService(t, { data: service.data });
-  assert.equal(await report(again.port, 'b'), 200);
-  assert.equal((await ask(again.port, READY)).status, 200);
-  assertOnly(again.events(), ['a', 'b']);
-});
-
 for (const [kind, bytes, args] of [
   ['tmpfs', 3 * MIB, ['--retain-bytes', '1000000']],
   ['ext4', 8 * MIB, ['--keep-free', '2MB']],

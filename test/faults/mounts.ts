@@ -21,8 +21,8 @@ import { basename, dirname, join } from 'node:path';
 import type { Scope } from '../support/program.ts';
 import { HANG_MS } from '../support/tools.ts';
 
-/** `plain ext4` has no journal: only synced changes are durable. `ramfs` has no size, and reports none. */
-export type Kind = 'ext4' | 'plain ext4' | 'xfs' | 'tmpfs' | 'ramfs';
+/** `plain ext4` has no journal: only synced changes are durable. */
+export type Kind = 'ext4' | 'plain ext4' | 'xfs' | 'tmpfs';
 
 export interface Mount {
   /** The mount point, writable for its owner. */
@@ -68,10 +68,6 @@ export function mountNew(
   const place = makePlace(scope, 'mount', within?.folder);
   if (kind === 'tmpfs') {
     runCommand('mount', '-t', 'tmpfs', '-o', `size=${bytes},${options}`, 'tmpfs', place.folder);
-    return mountOf(scope, place, options);
-  }
-  if (kind === 'ramfs') {
-    runCommand('mount', '-t', 'ramfs', 'ramfs', place.folder);
     return mountOf(scope, place, options);
   }
   writeFileSync(place.image, '');

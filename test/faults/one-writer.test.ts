@@ -3,17 +3,15 @@
 import assert from 'node:assert/strict';
 import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { type TestContext, test } from 'node:test';
+import { test } from 'node:test';
 import { IN_OTHER_NETWORK, withoutNetworkNamespaces, withoutStrace } from '../support/machine.ts';
-import { type Finished, launch, newFolder, program, type RunOptions, startService } from '../support/program.ts';
+import { type Finished, newFolder, program, type RunOptions, startService } from '../support/program.ts';
 import { eventually, HANG_MS, runWithin, within } from '../support/tools.ts';
-import { assertOnce, assertOnly, report, startLoad } from './load.ts';
+import { assertOnce, report, startLoad } from './load.ts';
 import { underStrace } from './strace.ts';
 
 /** The program then runs as on macOS. */
 const AS_MACOS = '--import=data:text/javascript,Object.defineProperty(process,"platform",{value:"darwin"})';
-
-const STARTERS = 20;
 
 function secondStart(data: string, options: RunOptions = {}): Promise<Finished> {
   return runWithin(HANG_MS, ['--port', '0', '--data', data], options);
@@ -23,47 +21,6 @@ function assertInUse({ code, stdout, stderr }: Finished): void {
   assert.deepEqual([code, stdout], [4, ''], stderr);
   assert.match(stderr, /^assetlog: \S+ is in use by process (\d+|unknown); stop it, or use another --data\n$/);
 }
-
-/** @returns the port of the service that got the folder */
-async function raceOnce(t: TestContext, data: string): Promise<{ port: number; stop: () => Promise<Finished> }> {
-  const starters = Array.from({ length: STARTERS }, () => {
-    const { child, finished } = launch(['--port', '0', '--data', data]);
-    t.after(() => child.kill('SIGKILL'));
-    let stdout = '';
-    child.stdout?.on('data', (text) => {
-      stdout += text;
-    });
-    return { child, finished, port: () => Number(/listening on http:\/\/\S+:(\d+)\n/.exec(stdout)?.[1]) };
-  });
-  const losers: Finished[] = [];
-  for (const { finished } of starters) void finished.then((end) => losers.push(end));
-  await eventually('all but one have ended', () => losers.length >= STARTERS - 1, HANG_MS);
-  const winners = starters.filter(({ child }) => child.exitCode === null);
-  assert.equal(winners.length, 1, losers.map(({ stderr }) => stderr).join(''));
-  for (const { code, stderr } of losers) assert.equal(code, 4, stderr);
-  const [winner] = winners as [(typeof winners)[0]];
-  await eventually('the winner is ready', () => winner.port() > 0);
-  return {
-    port: winner.port(),
-    stop: () => {
-      winner.child.kill('SIGTERM');
-      return winner.finished;
-    },
-  };
-}
-
-test('one of twenty services that start on a folder at once gets it, and the others end with 4', async (t) => {
-  const { data, kill } = await startService(t);
-  await kill('SIGKILL');
-  for (const key of ['a', 'b', 'c']) {
-    const { port, stop } = await raceOnce(t, data);
-    assert.equal(await report(port, key), 200);
-    assert.equal(readdirSync(data).filter((name) => name.startsWith('.lock-')).length, 1, 'only one lock is there');
-    assert.equal((await stop()).code, 0);
-  }
-  const names = ['.stopped-cleanly', 'assets.state', 'events-00000000000000000001.jsonl'];
-  assert.deepEqual(readdirSync(data).sort(), names);
-});
 
 test('a folder is locked across network namespaces, in both directions', {
   skip: withoutNetworkNamespaces,
@@ -76,23 +33,6 @@ test('a folder is locked across network namespaces, in both directions', {
   await there.kill('SIGKILL');
   const next = await startService(t, { data: there.data });
   assert.equal(await report(next.port, 'a'), 200);
-});
-
-test('a start right after a SIGKILL gets the folder, every time', async (t) => {
-  const data = newFolder(t);
-  const keys = Array.from({ length: 8 }, (_, index) => `key-${index}`);
-  for (const key of keys) {
-    const service = await startService(t, { data });
-    assert.equal(await report(service.port, key), 200);
-    assert.equal(
-      readdirSync(data).filter((name) => name.startsWith('.lock-')).length,
-      1,
-      'locks of killed processes are removed',
-    );
-    void service.kill('SIGKILL'); // not waited for: the next start is on its way while the process still ends
-  }
-  const last = await startService(t, { data });
-  assertOnly(last.events(), keys);
 });
 
 test('the files of a start that died before it had the lock are removed by the next start', {

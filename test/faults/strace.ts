@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { newFolder, type RunOptions } from '../support/program.ts';
 
-export interface TraceOptions {
+interface TraceOptions {
   /** Names of system calls; a question mark marks a call that some machines do not have. */
   readonly calls: readonly string[];
   /** `pwrite64:error=ENOSPC:when=2`, in strace's syntax. It counts the calls of a thread that are on `paths`. */

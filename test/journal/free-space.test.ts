@@ -3,10 +3,10 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limits as standardLimits } from '../../src/config/limits.ts';
 import { watchSpace } from '../../src/journal/free-space.ts';
-import type { Space } from '../../src/journal/space.ts';
+import { type Space, spaceOf, unlessUnsupported } from '../../src/journal/space.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { eventually } from '../support/tools.ts';
-import { SimulatedDisk } from '../world/simulated-disk.ts';
+import { SimulatedDisk, systemError } from '../world/simulated-disk.ts';
 
 const MIB = 1024 * 1024;
 const limits = { ...standardLimits, spaceCheckMs: 10, spaceIdleCheckMs: 10 };
@@ -62,6 +62,9 @@ test('the space is checked repeatedly, each change is reported once, and a faile
 });
 
 test('a file system that reports no free space is no trouble, and is reported once', async () => {
+  assert.equal(spaceOf({ bavail: 0, bfree: 0, blocks: 0, bsize: 4_096 }), undefined, 'such as ramfs');
+  for (const code of ['ENOSYS', 'EPERM']) assert.equal(unlessUnsupported(systemError(code)), undefined);
+  assert.throws(() => unlessUnsupported(systemError('EIO')), { code: 'EIO' });
   const disk = new SimulatedDisk();
   let checks = 0;
   disk.space = async () => {

@@ -77,9 +77,12 @@ test('each kind is recorded as given, without output', async (t) => {
 
 test('a file on a disk that fails ends the command with 5, since the same call can succeed later', {
   skip: process.platform !== 'linux' && 'it needs a file that fails with EIO',
-}, async () => {
+}, async (t) => {
   const eio = /^assetlog: \/proc\/self\/mem cannot be read: EIO/;
-  await runRows({}, [['report --from /proc/self/mem --url http://127.0.0.1:1', 5, '', eio]]);
+  await runRows({ DATA: newFolder(t) }, [
+    ['report --from /proc/self/mem --url http://127.0.0.1:1', 5, '', eio],
+    ['serve --port 0 --data $DATA --deployments /proc/self/mem', 5, '', /^assetlog: --deployments: EIO: /],
+  ]);
 });
 
 test('a login from a file is sent in the header of --token-header', async (t) => {
