@@ -5,7 +5,6 @@ import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../../src/config/limits.ts';
 import { writeDeployments } from '../support/deployments.ts';
 import { systemdUnits } from '../support/handbook.ts';
@@ -18,40 +17,14 @@ import {
   startNginx,
   withoutNginx,
 } from '../support/nginx.ts';
-import { eventsIn, freePort, newFolder, type Running, run, startService } from '../support/program.ts';
-import { agentFor, ask, assertPassages, bodyOf, ENDPOINT, startBalancer, startLoad } from '../support/proxied.ts';
+import { eventsIn, type Running, run, startService } from '../support/program.ts';
+import { agentFor, ask, assertPassages, bodyOf, ENDPOINT, startLoad } from '../support/proxied.ts';
 import { startSystemd, withoutOwnSystemd } from '../support/systemd.ts';
-import { eventually } from '../support/tools.ts';
 import { listenOn } from '../world/http-server.ts';
 
 const MIB = 1024 * 1024;
 
 const skip = withoutNginx;
-
-test('10,000 reports over 32 keep-alive connections are recorded once each', { skip }, async (t) => {
-  const service = await startBehindProxy(t);
-  const proxy = await startNginx(t, service.port);
-  const agent = agentFor(t, proxy, 32);
-  const connections = new Set<unknown>();
-  const expected = Array.from({ length: 10_000 }, (_, index) => `load-${index}`);
-  const waiting = [...expected];
-  const work = async () => {
-    for (let key = waiting.pop(); key !== undefined; key = waiting.pop()) {
-      // In turn: no body, a body of known size, a body in chunks.
-      const form = waiting.length % 3;
-      const body = form === 0 ? undefined : `{"metadata":{"key":"${key}"}}`;
-      const reply = await ask(proxy, { agent, path: ENDPOINT + key, body, chunked: form === 1 });
-      connections.add(reply.connection);
-      assert.deepEqual([reply.status, reply.body], [200, '{}'], key);
-    }
-  };
-  await Promise.all(Array.from({ length: 32 }, work));
-  assert.deepEqual(keysIn(service).sort(), expected.sort());
-  // nginx ends a client's connection after 1,000 requests.
-  assert.ok(connections.size <= 64, `${connections.size} connections to nginx`);
-  // nginx keeps none to the service: it could break while the service stops. The one is that of the metrics.
-  assert.match(await (await fetch(`${service.url}/metrics`)).text(), /^assetlog_connections 1$/m);
-});
 
 test('more clients than the default connection cap get no 502', { skip }, async (t) => {
   const service = await startBehindProxy(t);
@@ -148,63 +121,6 @@ test('three restarts of a service with the socket of systemd lose none of the re
   t.diagnostic(`${keys.length} reports`);
 });
 
-test('restarts without that socket lose no acknowledged report and double none', { skip }, async (t) => {
-  const data = newFolder(t);
-  const port = await freePort(t);
-  let service = await startBehindProxy(t, data, port);
-  const proxy = await startNginx(t, port);
-  const load = startLoad(proxy, agentFor(t, proxy, 16), 16);
-  for (let restart = 1; restart <= 3; restart += 1) {
-    await sleep(700);
-    assert.equal((await service.kill('SIGTERM')).code, 0);
-    const without = load.statuses.get(502) ?? 0;
-    await eventually('a client gets a 502', () => (load.statuses.get(502) ?? 0) > without);
-    service = await startBehindProxy(t, data, port);
-  }
-  await load.goesOn(1);
-  await load.stop();
-
-  const foreign = [...load.statuses.keys()].filter((status) => ![200, 502, 503].includes(status));
-  assert.deepEqual(foreign, []);
-  const recorded = keysIn(service);
-  const distinct = new Set(recorded);
-  assert.equal(recorded.length, distinct.size, 'doubled');
-  assert.deepEqual(
-    [...load.acknowledged].filter((key) => !distinct.has(key)),
-    [],
-    'lost',
-  );
-});
-
-test('with two ingesters and --ack every 200 is at the hub once, whichever of the three is killed', {
-  skip,
-}, async (t) => {
-  const [hubData, hubPort, lostPort, port] = [newFolder(t), await freePort(t), await freePort(t), await freePort(t)];
-  const startHub = () => startService(t, { data: hubData, args: ['--port', `${hubPort}`] });
-  const args = [...recommendedArgs, '--forward-to', `http://127.0.0.1:${hubPort}`, '--ack', 'upstream'];
-  let hub = await startHub();
-  const lost = await startService(t, { args: [...args, '--port', `${lostPort}`] });
-  const data = newFolder(t);
-  let kept = await startService(t, { data, args: [...args, '--port', `${port}`] });
-  const proxy = await startBalancer(t, port, lostPort);
-  const load = startLoad(proxy, agentFor(t, proxy, 16), 16);
-  await load.goesOn(50);
-  await lost.kill('SIGKILL'); // and is not started again
-  await load.goesOn(50);
-  await hub.kill('SIGKILL');
-  await sleep(300);
-  hub = await startHub();
-  await load.goesOn(50);
-  await kept.kill('SIGKILL');
-  kept = await startService(t, { data, args: [...args, '--port', `${port}`] });
-  await load.goesOn(50);
-  await load.stop();
-  const counts = new Map<string, number>();
-  for (const key of keysIn(hub)) counts.set(key, (counts.get(key) ?? 0) + 1);
-  const wrong = [...load.acknowledged].filter((key) => counts.get(key) !== 1);
-  assert.deepEqual(wrong, [], `of ${load.acknowledged.size}`);
-});
-
 test('nginx does not repeat a report whose connection broke, but does without the rule of the handbook', {
   skip,
 }, async (t) => {
@@ -221,8 +137,8 @@ test('nginx accepts larger bodies than the service', () => {
   assert.equal(recommendedArgs[1], PUBLIC_NAME);
 });
 
-function startBehindProxy(t: TestContext, data = newFolder(t), port = 0): Promise<Running> {
-  return startService(t, { data, args: [...recommendedArgs, '--port', String(port)] });
+function startBehindProxy(t: TestContext): Promise<Running> {
+  return startService(t, { args: recommendedArgs });
 }
 
 /** @returns how often nginx sends one report to a service that breaks off at each request, and has two addresses */

@@ -1,7 +1,7 @@
 /** The units of the handbook, word for word: systemd accepts them, and the service runs under their restrictions. */
 
 import assert from 'node:assert/strict';
-import { execFileSync, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -9,19 +9,16 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { segmentName } from '../../src/journal/segments.ts';
 import { writeDeployments } from '../support/deployments.ts';
 import { page, systemdUnits } from '../support/handbook.ts';
-import { withoutStrace } from '../support/machine.ts';
-import { eventsIn, freePort, launch, newFolder, root, run, startService } from '../support/program.ts';
+import { eventsIn, newFolder, root, run, startService } from '../support/program.ts';
 import { ELSEWHERE, startSystemd, withoutOwnSystemd } from '../support/systemd.ts';
 import { eventually, HANG_MS, missing, runWithin } from '../support/tools.ts';
-import { ask, post, Wire } from '../support/wire.ts';
+import { ask, post } from '../support/wire.ts';
 
-const REPORT = '/report_asset_observation/a';
 const [service = '', socket = '', hosted = '', forward = ''] = systemdUnits;
 
 const BUILT = join(root, 'dist/server.js');
 const withoutBuilt = !existsSync(BUILT) && 'dist/server.js is missing; npm run bundle makes it';
 const withoutSystemd = missing('systemd-analyze is not installed', 'systemd-analyze', ['--version']);
-const withoutActivation = missing('systemd-socket-activate is not installed', 'systemd-socket-activate', ['--version']);
 
 test('systemd finds no mistake in the units and their drop-ins', {
   skip: withoutSystemd,
@@ -114,50 +111,6 @@ test('systemd rates the exposure of the service at most 2.0 of 10', { skip: with
   assert.match(stdout, /Overall exposure level for assetlog\.service: [0-2]\.\d OK/, stderr);
   assert.equal(status, 0, stdout);
   assert.equal(security(service.replace(/^(Protect|Private|Restrict).*\n/gm, '')).status, 1);
-});
-
-test('the service runs with the system calls that the unit allows', {
-  skip: withoutSystemd || withoutStrace,
-}, async (t) => {
-  const filters = [...service.matchAll(/^SystemCallFilter=(~?)(.*)$/gm)];
-  const allowed = new Set<string>();
-  for (const [, taken, groups = ''] of filters) {
-    for (const call of groups.split(' ').flatMap(callsOf)) taken ? allowed.delete(call) : allowed.add(call);
-  }
-  const error = /^SystemCallErrorNumber=(.*)$/m.exec(service)?.[1];
-  const filter = (calls: Iterable<string>) => {
-    const names = [...calls].map((call) => `?${call}`).join(',');
-    // -D, and no output: the started process is then the service itself, and gets its signals.
-    return { under: ['strace', '-D', '-f', '-qq', '-o', '/dev/null', '-e', `inject=!${names}:error=${error}`] };
-  };
-  assert.ok(allowed.size > 200 && allowed.has('fdatasync') && !allowed.has('mount'), `${allowed.size} calls`);
-  const data = newFolder(t);
-  for (let start = 1; start <= 2; start += 1) {
-    const running = await startService(t, { data, args: ['--segment-bytes', '4096'], ...filter(allowed) });
-    for (let count = 0; count < 50; count += 1) assert.equal((await ask(running.port, post(REPORT))).status, 200);
-    assert.equal((await running.kill('SIGTERM')).code, 0, running.stderr());
-    assert.equal(eventsIn(data).length, 50 * start);
-  }
-  allowed.delete('listen');
-  const without = await runWithin(HANG_MS, ['--port', '0', '--data', data], filter(allowed));
-  assert.equal(without.code, 2, 'the filter has an effect');
-  assert.match(without.stderr, /operation not permitted|EPERM/);
-});
-
-test('a service accepts reports on a socket from systemd-socket-activate', { skip: withoutActivation }, async (t) => {
-  const port = await freePort(t);
-  const data = newFolder(t);
-  const at = /^ListenStream=(.*):3000$/m.exec(socket)?.[1];
-  const under = ['systemd-socket-activate', '-l', `${at}:${port}`, '-E', 'NODE_V8_COVERAGE'];
-  const { child, finished } = launch(['--data', data], { under });
-  t.after(() => child.kill('SIGKILL'));
-  const wire = await connected(port);
-  wire.send(post(REPORT));
-  assert.equal((await wire.reply())?.status, 200);
-  child.kill('SIGTERM');
-  const { code, stdout } = await finished;
-  assert.deepEqual([code, stdout], [0, `assetlog listening on http://${at}:${port}\n`]);
-  assert.equal(eventsIn(data).length, 1);
 });
 
 test('under systemd a device forwards, and root backs it up and restores it, with the lines of the handbook', {
@@ -303,22 +256,3 @@ test('an update replaces the program only with a complete file, which prints its
     assert.equal(readFileSync(join(folder, 'server.js')).equals(whole), replaces);
   }
 });
-
-/** @returns the system calls of a group such as `@system-service` */
-function callsOf(group: string): string[] {
-  const text = execFileSync('systemd-analyze', ['syscall-filter', group], { encoding: 'utf8', timeout: HANG_MS });
-  const names = text
-    .split('\n')
-    .slice(1)
-    .map((line) => line.trim())
-    .filter((line) => line !== '' && !line.startsWith('#'));
-  return names.flatMap((name) => (name.startsWith('@') ? callsOf(name) : [name]));
-}
-
-async function connected(port: number): Promise<Wire> {
-  for (const late = performance.now() + HANG_MS; performance.now() < late; await sleep(10)) {
-    const wire = await Wire.open(port).catch(() => undefined);
-    if (wire !== undefined) return wire;
-  }
-  throw new Error(`nothing listens on port ${port}`);
-}
