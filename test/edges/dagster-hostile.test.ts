@@ -8,7 +8,6 @@ import { historyAtReference, startReference } from '../support/reference.ts';
 import { record } from '../support/report.ts';
 import { eventually, HANG_MS, missing } from '../support/tools.ts';
 
-const typed = (type: unknown, raw_value: unknown) => ({ type, raw_value });
 const deep = (levels: number, value: string) => '{"a":'.repeat(levels) + value + '}'.repeat(levels);
 
 /** The text of a metadata value, by what is hostile about it. */
@@ -71,55 +70,6 @@ const REPORTS: readonly (readonly [name: string, body: string])[] = [
   ...Object.entries(BODIES),
 ];
 
-/** Values without a type, and with one that is wrong: they are stored like those of the reference's own endpoint. */
-const LIKE_REFERENCE: readonly unknown[] = [
-  ...[5, 2 ** 31, -1, 0, 1.5, -0.5, 1e21, true, false, null, 'a', '', { a: 1 }, {}, [1, 'a'], []],
-  ...[typed('md', 5), typed('int', 1.5), typed('text', 5), typed('unheard-of', 'x'), { ...typed('md', 'x'), more: 1 }],
-];
-/** A value of each type, and what the web server shows of it. The reference's own endpoint has no types. */
-const SHOWN: readonly (readonly [type: string, raw: unknown, shown: object])[] = [
-  ['int', 5, { __typename: 'IntMetadataEntry', intValue: 5, intRepr: '5' }],
-  ['float', 1.5, { __typename: 'FloatMetadataEntry', floatValue: 1.5 }],
-  ['bool', false, { __typename: 'BoolMetadataEntry', boolValue: false }],
-  ['null', null, { __typename: 'NullMetadataEntry' }],
-  ['__infer__', 5, { __typename: 'IntMetadataEntry', intValue: 5, intRepr: '5' }],
-  ['timestamp', 1_795_187_985, { __typename: 'TimestampMetadataEntry', timestamp: 1_795_187_985 }],
-  ['text', 'https://a', { __typename: 'TextMetadataEntry', text: 'https://a' }],
-  ['url', 'a b', { __typename: 'UrlMetadataEntry', url: 'a b' }],
-  ['path', '/a', { __typename: 'PathMetadataEntry', path: '/a' }],
-  ['notebook', '/a', { __typename: 'NotebookMetadataEntry', path: '/a' }],
-  ['md', '# A', { __typename: 'MarkdownMetadataEntry', mdStr: '# A' }],
-  ['json', [1], { __typename: 'JsonMetadataEntry', jsonString: '[1]' }],
-  ['asset', 'a/b', { __typename: 'AssetMetadataEntry', assetKey: { path: ['a', 'b'] } }],
-  ['dagster_run', 'x', { __typename: 'PipelineRunMetadataEntry', runId: 'x' }],
-  [
-    'table',
-    { records: [{ a: 1 }], schema: [{ name: 'a', type: 'int' }] },
-    {
-      __typename: 'TableMetadataEntry',
-      table: { records: ['{"a": 1}'], schema: { columns: [{ name: 'a', type: 'int' }] } },
-    },
-  ],
-  [
-    'table_schema',
-    { columns: [{ name: 'a', type: 'int', constraints: { nullable: false, other: ['x'] } }] },
-    {
-      __typename: 'TableSchemaMetadataEntry',
-      schema: {
-        columns: [{ name: 'a', type: 'int', constraints: { nullable: false, unique: false, other: ['x'] } }],
-      },
-    },
-  ],
-  [
-    'table_column_lineage',
-    { deps_by_column: { a: [{ asset_key: 'x', column_name: 'b' }] } },
-    {
-      __typename: 'TableColumnLineageMetadataEntry',
-      lineage: [{ columnName: 'a', columnDeps: [{ assetKey: { path: ['x'] }, columnName: 'b' }] }],
-    },
-  ],
-];
-
 for (const { name, python, webServer, skip } of versions) {
   test(name, { skip: skip || missing(`${webServer} is missing`, webServer, ['--version']) }, async (all) => {
     const service = await startService(all);
@@ -159,31 +109,5 @@ for (const { name, python, webServer, skip } of versions) {
         assert.deepEqual([alarms, readStorage(reference.home).failures], [[], []]);
       },
     );
-
-    await all.test('metadata of each type is shown as it is for the endpoint of the reference', async () => {
-      const metadata = Object.fromEntries([
-        ...LIKE_REFERENCE.map((value, at) => [`like ${at}`, value]),
-        ...SHOWN.map(([type, raw]) => [`type ${type}`, typed(type, raw)]),
-      ]);
-      await record({ url: `http://127.0.0.1:${reference.port}` }, 'observation/types/reference', {
-        body: { metadata },
-      });
-      await report('observation/types/sensor', JSON.stringify({ metadata }));
-      await allThere();
-      const entriesOf = async (asset: string) => {
-        const [, [event] = []] = await historyAtReference(reference.port, ['types', asset], 'c');
-        const { metadataEntries } = event ?? assert.fail(asset);
-        return new Map(metadataEntries.map(({ label, ...entry }) => [label, entry]));
-      };
-      const [wanted, found] = [await entriesOf('reference'), await entriesOf('sensor')];
-      for (const [at, value] of LIKE_REFERENCE.entries()) {
-        const label = `like ${at}`;
-        assert.deepEqual(found.get(label), wanted.get(label) ?? assert.fail(label), JSON.stringify(value));
-      }
-      for (const [type, , shown] of SHOWN) {
-        assert.deepEqual(found.get(`type ${type}`), shown, type);
-        assert.equal(wanted.get(`type ${type}`)?.__typename, 'JsonMetadataEntry', type);
-      }
-    });
   });
 }

@@ -103,41 +103,6 @@ for (const { name, python, skip, hasCheckPartitions } of versions) {
       assert.deepEqual([found, lines], [[...without(happened), ...without(undefined), ...without(undefined)], []]);
     });
 
-    await all.test(
-      'metadata of any type and depth never reaches the deserialiser of Dagster as one of its own classes',
-      async (t) => {
-        const service = await startService(t);
-        const evaluator = new Evaluator(t, python, newFolder(t));
-        const { classes, enums } = await evaluator.evaluate('own_names', {});
-        assert.ok(classes.length > 100 && enums.length > 10);
-        const own: readonly object[] = [
-          ...classes.map((name) => ({ __class__: name })),
-          ...enums.map((name) => ({ __enum__: `${name}.X` })),
-          ...['__set__', '__frozenset__', '__mapping_items__'].map((name) => ({ [name]: [['a', 'b']] })),
-          ...['__class__', '__enum__'].flatMap((name) => ['', 'Unknown', null, 5].map((value) => ({ [name]: value }))),
-        ];
-        const places: readonly ((value: object) => unknown)[] = [
-          (value) => value,
-          (value) => [{ a: [value] }],
-          ...['json', '__infer__', 'md', 'table', 'table_schema', 'unheard-of'].flatMap((type) => [
-            (value: object) => ({ type, raw_value: value }),
-            (value: object) => ({ type, raw_value: { a: [1, { b: value }] } }),
-          ]),
-          (value) => ({ type: value, raw_value: 'x' }),
-        ];
-        const sent = places.map((place) => Object.fromEntries(own.map((value, at) => [`m${at}`, place(value)])));
-        for (const metadata of sent) await record(service, 'observation/a', { body: { metadata } });
-        const { stored, lines } = await new Ticks(evaluator, service.url).tick();
-        assert.deepEqual([stored.length, lines], [sent.length, []]);
-        for (const [index, { metadata }] of stored.entries()) {
-          for (const [name, value] of Object.entries(sent[index]!)) {
-            const [type, text] = metadata[name] ?? assert.fail(name);
-            assert.deepEqual([type, JSON.parse(`${text}`)], ['Text', value]);
-          }
-        }
-      },
-    );
-
     await all.test('each type of metadata is stored as Dagster itself stores the same value', async (t) => {
       const service = await startService(t);
       const column = { name: 'a', type: 'int', constraints: { nullable: false } };

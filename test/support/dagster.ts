@@ -76,7 +76,6 @@ interface Acts {
   readonly tick: Tick & { readonly cursor: string | null };
   /** The type and the value that Dagster makes of each metadata value; null if it refuses the value. */
   readonly reference: { readonly metadata: Readonly<Record<string, readonly [type: string, value: unknown] | null>> };
-  readonly own_names: { readonly classes: readonly string[]; readonly enums: readonly string[] };
 }
 
 /** Prints the sensor into a folder. */

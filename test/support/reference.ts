@@ -155,10 +155,6 @@ const HISTORY = `query ($path: [String!]!, $check: String!) {
   }
 }`;
 
-interface Shown {
-  readonly metadataEntries: readonly { readonly label: string; readonly __typename: string }[];
-}
-
 /**
  * Asks the reference, over GraphQL, for the history of an asset, with each member that its pages show.
  * @returns its materializations, observations and results of a check. @throws if the reference cannot show them
@@ -167,9 +163,9 @@ export async function historyAtReference(
   port: number,
   path: readonly string[],
   check: string,
-): Promise<readonly (readonly Shown[])[]> {
+): Promise<readonly (readonly unknown[])[]> {
   const { assetOrError, assetCheckExecutions } = await askReference(port, HISTORY, { path, check });
-  const evaluations = assetCheckExecutions.map(({ evaluation }: { evaluation: Shown }) => evaluation);
+  const evaluations = assetCheckExecutions.map(({ evaluation }: { evaluation: unknown }) => evaluation);
   return [assetOrError.assetMaterializations ?? [], assetOrError.assetObservations ?? [], evaluations];
 }
 
