@@ -302,36 +302,6 @@ test('a journal that cannot be opened is tried again by a report and after a whi
   });
 });
 
-test('at the limit of retention only the deployment whose destination needs the files refuses reports', async (t) => {
-  let fromSeq = 1;
-  const names: string[] = [];
-  const followingOf = (name: string) => {
-    names.push(name);
-    return {
-      heldBack: () => (name === 'held' ? { fromSeq, reason: 'the destination hub needs event 1' } : undefined),
-    };
-  };
-  const { hosted, data } = journals(t, { followingOf }, { retainBytes: 2_500 });
-  const [held, free] = [hosted.journalOf('held'), hosted.journalOf('free')];
-  let reason: string | undefined;
-  await eventually('reports are refused', async () => {
-    assert.equal(await append(free, 'x'.repeat(1_000)), undefined);
-    reason = await append(held, 'x'.repeat(1_000));
-    return reason !== undefined;
-  });
-  assert.equal(reason, 'the destination hub needs event 1');
-  assert.deepEqual(hosted.troubles(), new Map([['held', reason]]));
-  assert.ok(existsSync(join(data, 'held', segmentName(1))));
-  await eventually('a file is removed', () => !existsSync(join(data, 'free', segmentName(1))));
-  await held.close();
-  assert.equal(await append(held, 'x'), reason, 'also by the report that opens the journal again');
-  fromSeq = 1_000;
-  await held.makeSpace();
-  await eventually('reports are recorded again', () => held.trouble === undefined);
-  assert.equal(await append(held, 'x'), undefined);
-  assert.deepEqual([...new Set(names)], ['free', 'held']);
-});
-
 test('a closed journal is opened once a day to remove old files, one journal at a time, and none is created for it', async (t) => {
   const opened: string[] = [];
   const openDisk = (folder: string): Disk => {

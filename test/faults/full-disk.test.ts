@@ -4,18 +4,17 @@
  */
 
 import assert from 'node:assert/strict';
-import { mkdirSync, readdirSync, readFileSync, readlinkSync, statfsSync, symlinkSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, readlinkSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Cursor, readCursor } from '../../src/forward/ledger/cursor.ts';
 import { openDisk } from '../../src/journal/disk.ts';
 import { openLetters } from '../forward/scripted.ts';
-import { startCuttingProxy, uncut } from '../support/cutting-proxy.ts';
 import { type Deployments, writeDeployments } from '../support/deployments.ts';
 import type { Load } from '../support/load.ts';
 import { withoutMounts, withoutXfs } from '../support/machine.ts';
-import { eventsIn, journalText, launch, newFolder, type Running, startService } from '../support/program.ts';
+import { eventsIn, launch, newFolder, type Running, startService } from '../support/program.ts';
 import { eventually, HANG_MS, runWithin } from '../support/tools.ts';
 import { ask, errorOf, post } from '../support/wire.ts';
 import { assertOnce, assertOnly, compare, report, startLoad } from './load.ts';
@@ -165,31 +164,6 @@ for (const [kind, bytes, args] of [
   });
 }
 
-test('a disk that fills while the hub is unreachable keeps the unsent events and space to send them, then records again', {
-  skip: withoutMounts,
-}, async (t) => {
-  const hub = await startService(t);
-  let isUp = false;
-  const none = { requestBytes: 0, replyBytes: 0 };
-  const { url } = await startCuttingProxy(t, hub.port, () => (isUp ? uncut : none));
-  const args = ['--keep-free', '3MB', '--forward-to', url];
-  const { mount, service } = await startOn(t, 'ext4', { args });
-  const load = loadOn(t, service, { name: 'a', bodyBytes: 5_000 });
-  await untilRefused(service, load);
-  const ready = await ask(service.port, READY);
-  assert.match(errorOf(ready), /^the destination upstream has not received event 1 yet/);
-  assert.ok(freeBytesOf(mount) > MIB, `${freeBytesOf(mount)} bytes are free`);
-  const before = load.acknowledged.size;
-  isUp = true;
-  await eventually('200 again', () => load.acknowledged.size > before + 100);
-  await load.stop();
-  await eventually('the hub has all', () => journalText(hub.data).split('\n').length > load.acknowledged.size);
-  const { code, stderr } = await service.kill();
-  assert.equal(code, 0, stderr);
-  assert.match(stderr, /"first_seq":1,.*"why":"--keep-free"/);
-  assertExact(hub.data, load.acknowledged);
-});
-
 test('space to keep free that the whole disk does not have is refused with 2', { skip: withoutMounts }, async (t) => {
   const { folder } = mountNew(t, 'tmpfs', { bytes: 8 * MIB });
   const args = ['serve', '--port', '0', '--data', join(folder, 'data'), '--keep-free', '8MiB'];
@@ -320,11 +294,6 @@ function linkOf(path: string): string {
   } catch {
     return ''; // it was closed in the meantime
   }
-}
-
-function freeBytesOf({ folder }: Mount): number {
-  const { bavail, bsize } = statfsSync(folder);
-  return bavail * bsize;
 }
 
 interface Started {

@@ -279,35 +279,6 @@ function besideSecret(t: TestContext): { disk: Disk; secret: string } {
   return { disk: openDisk(newFolder(t)), secret };
 }
 
-test('the real disk: no link is followed, whatever it names', {
-  skip: process.platform === 'win32',
-}, async (t) => {
-  const { disk, secret } = besideSecret(t);
-  const to = openDisk(newFolder(t));
-  for (const [name, target] of [
-    ['link', secret],
-    ['dangling', join(newFolder(t), 'none')],
-    ['device', '/dev/zero'],
-    ['loop', 'loop'],
-  ] as const) {
-    symlinkSync(target, join(disk.folder, name));
-    const link = new LinkError(join(disk.folder, name));
-    await assert.rejects(textOf(disk, name), link);
-    await assert.rejects(readSmall(disk, name, 512), link, 'a link does not count as a damaged file');
-    await assert.rejects(disk.size(name), link);
-    await assert.rejects(disk.openLog(name), link);
-    await assert.rejects(disk.openSlots(name), link);
-    await assert.rejects(disk.create(name), withCode('EEXIST'));
-    await assert.rejects(disk.createLog(name), withCode('EEXIST'));
-    await assert.rejects(to.copyFrom(disk, name, 'copy'), link);
-    fs.symlinkSync(target, join(to.folder, 'copy'));
-    await assert.rejects(to.copyFrom(openDisk(join(secret, '..')), 'secret', 'copy'), withCode('EEXIST'));
-    await to.remove('copy');
-  }
-  assert.deepEqual(await to.list(), []);
-  assert.equal(fs.readFileSync(secret, 'utf8'), 'secret');
-});
-
 test('the real disk: a replaced file is a new file, and a link in its place is not followed', {
   skip: process.platform === 'win32',
 }, async (t) => {

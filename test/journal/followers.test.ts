@@ -2,7 +2,6 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setImmediate as turn } from 'node:timers/promises';
 import { Defect } from '../../src/config/defect.ts';
 import { limits as standardLimits } from '../../src/config/limits.ts';
 import { type Committed, type Follower, Followers, type HeldBack } from '../../src/journal/follower.ts';
@@ -16,7 +15,7 @@ import { diskWith, FIRST, segment } from '../support/segments.ts';
 import { verify } from '../support/standard-limits.ts';
 import { eventually } from '../support/tools.ts';
 import { gate } from '../world/gate.ts';
-import { eachCall, settled } from '../world/power.ts';
+import { settled } from '../world/power.ts';
 import { SimulatedDisk, systemError } from '../world/simulated-disk.ts';
 
 const limits = { ...standardLimits, spaceCheckMs: 20 };
@@ -226,43 +225,3 @@ test('segments are removed one by one after all followers have resolved, and a c
   assert.equal(isMarkedBefore, false);
   assert.ok(disk.names().includes(CLEAN_STOP));
 });
-
-for (const what of ['once', 'power'] as const) {
-  test(`${what === 'once' ? 'a failure' : 'a power cut'} at any call: segments that are held back stay, and others are removed only after the hook`, async () => {
-    for (const trial of eachCall(what)) {
-      const disk = new SimulatedDisk();
-      const calls = new Calls();
-      calls.fromSeq = 6;
-      let resolvedSeq = 0;
-      calls.onRemoving = async (lastSeq) => {
-        await turn();
-        resolvedSeq = lastSeq;
-      };
-      await trial.run(disk, async () => {
-        for (let session = 0; session < 2; session += 1) {
-          const opened = await open(disk, calls);
-          for (let count = 0; count < 8; count += 1) {
-            await opened.report(TEXT);
-            await turn();
-          }
-          await opened.journal.close();
-        }
-      });
-      const cuts = (['none', 'half', 'all'] as const).map((entries) =>
-        disk.afterPowerCut({ entries, share: 1, behind: 'zeros' }),
-      );
-      for (const after of [disk.afterCrash(), ...cuts]) {
-        const { removedLast } = contentsOf(after.names());
-        assert.ok(removedLast <= resolvedSeq && removedLast < 6, `${trial.when}: ${removedLast} of ${resolvedSeq}`);
-        const again = await open(after, calls);
-        await again.journal.close();
-        const { findings } = await verify(after);
-        assert.deepEqual(
-          findings.filter(({ kind }) => kind !== 'empty file'),
-          [],
-        );
-        assert.ok((firstSeqs(after)[0] ?? 0) <= 6);
-      }
-    }
-  });
-}

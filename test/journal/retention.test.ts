@@ -218,33 +218,6 @@ for (const limit of ALL_CLOSED) {
   });
 }
 
-test('a kill or a power cut at any call while the only segment is closed and removed loses no other event', async () => {
-  for (const trial of eachCall('power')) {
-    const disk = diskWith({ [segmentName(1)]: aged(1, 10, 2 * DAY_MS) });
-    await trial.run(disk, async () => {
-      const { journal, report } = await openJournal(disk, { retain: { retainDays: 1 } });
-      await settled(100);
-      const refusal = await report('new');
-      await journal.close();
-      return refusal;
-    });
-    for (const left of [
-      disk.afterCrash(),
-      ...remainsOf([0, 1], ['nothing']).map((remains) => disk.afterPowerCut(remains)),
-    ]) {
-      const { journal, report } = await openJournal(left, { retain: { retainDays: 1 } });
-      const { nextSeq } = journal;
-      await settled();
-      assert.equal(await report('newer'), undefined, trial.when);
-      await journal.close();
-      const { findings, last } = await verify(left);
-      assert.deepEqual([findings, last?.seq], [[], nextSeq], trial.when);
-      assert.ok(nextSeq === 11 || nextSeq === 12, trial.when);
-      assert.ok(!left.names().includes(segmentName(1)), trial.when);
-    }
-  }
-});
-
 for (const what of ['once', 'always'] as const) {
   test(`an error at any call, ${what}, is reported and leaves a valid journal [program-retention-2]`, async () => {
     for (const trial of eachCall(what)) {

@@ -431,27 +431,3 @@ test('the good lines of a damaged segment give their keys, and no sidecar is wri
   await second.journal.close();
   assert.equal(disk.bytes(sidecarName(1)), undefined);
 });
-
-test('the result of a report has the seqs of all its events', async () => {
-  const disk = new SimulatedDisk();
-  const { journal } = await open(disk);
-  const results: string[] = [];
-  const send = (name: string, ...keys: (string | undefined)[]) =>
-    journal.append(
-      keys.map((key) => eventOf(event(key))),
-      (_, first, last, before = []) => results.push(`${name} ${first}-${last} ${before}`.trimEnd()),
-    );
-  const letGo = hold(disk, 'sync');
-  send('plain', undefined);
-  send('batch', 'a', undefined, 'b');
-  send('joined', 'b');
-  send('last', 'c');
-  letGo();
-  await eventually('four results', () => results.length === 4);
-  assert.deepEqual(results.splice(0).sort(), ['batch 2-4', 'joined 2-4', 'last 5-5', 'plain 1-1']);
-  send('replayed', 'a');
-  send('both', 'b', 'd');
-  await eventually('two results', () => results.length === 2);
-  assert.deepEqual(results.sort(), ['both 6-6 4', 'replayed Infinity-0 2']);
-  await journal.close();
-});

@@ -478,13 +478,6 @@ test('the last file is rewritten after an unclean stop, and only then [recovery-
   ]);
 });
 
-test('a torn end is durable in its .torn file before it is truncated', async () => {
-  const { disk } = await startOn({ [FIRST]: Buffer.concat([three, Buffer.from('x')]) });
-  const aside = disk.calls.indexOf(`sync ${FIRST}.torn`);
-  const cut = disk.calls.indexOf(`rename ${FIRST}.rewrite`);
-  assert.ok(aside !== -1 && aside < cut, disk.calls.join());
-});
-
 for (const [what, stop, code] of [
   ['once', {}, 'EIO'],
   ['once', {}, 'ENOSPC'],

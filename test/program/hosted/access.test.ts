@@ -4,7 +4,6 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { limits } from '../../../src/config/limits.ts';
 import { newToken, sha256 } from '../../../src/deployments/tokens.ts';
 import { runHere } from '../../support/command-output.ts';
 import { runRows } from '../../support/command-rows.ts';
@@ -59,19 +58,6 @@ test('the first failure of each address is logged with its reason, for 20 addres
     ['ci', undefined],
   );
   for (const secret of [tokenOf('prod'), past, tokenOf('test')]) assert.ok(!stderr.includes(secret));
-});
-
-test('through a trusted proxy the bad tokens of one client do not limit another client', async (t) => {
-  const { args } = writeDeployments(t, ['prod']);
-  const { port } = await startService(t, { args: [...args, '--trusted-proxy', '127.0.0.0/8'] });
-  const report = async (from: string) =>
-    (await ask(port, post(`/prod/${REPORT}`, undefined, [`X-Forwarded-For: ${from}`]))).status;
-  const statuses: number[] = [];
-  for (let count = 0; count <= limits.failuresMax; count += 1) {
-    statuses.push(await report(`192.0.2.${count}, 203.0.113.1`));
-  }
-  assert.deepEqual(statuses, [...Array(limits.failuresMax).fill(401), 429]);
-  assert.equal(await report('203.0.113.2'), 401);
 });
 
 test('a token is printed with its name, its rights and its end', async () => {

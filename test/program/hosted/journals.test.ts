@@ -12,8 +12,7 @@ import { eventsIn, newFolder, startService } from '../../support/program.ts';
 import { serve } from '../../support/service.ts';
 import { askHolder, lockFolder } from '../../support/standard-limits.ts';
 import { eventually } from '../../support/tools.ts';
-import { ask, errorOf, post, Wire } from '../../support/wire.ts';
-import { gate } from '../../world/gate.ts';
+import { ask, errorOf, post } from '../../support/wire.ts';
 import { SimulatedDisk, systemError } from '../../world/simulated-disk.ts';
 
 /** The entries of a service's folder that are not hidden. */
@@ -82,36 +81,6 @@ test('a damaged or locked journal or a failing disk stops only its own deploymen
   assert.ok(lines.length >= 2, 'the events acknowledged before are recorded');
 });
 
-test('a large upload is refused before it is sent while the queue of an opening journal is full', async (t) => {
-  const { opened, open } = gate();
-  t.after(open);
-  const openDisk = (folder: string): Disk => {
-    const disk = openRealDisk(folder);
-    return folder.endsWith('prod') ? { ...disk, prepare: () => opened.then(disk.prepare) } : disk;
-  };
-  const limits = { queueBytesMax: 300_000, openWaitMs: 60_000 };
-  const { data, port, headerOf } = await host(t, ['prod'], { limits, parts: { openDisk } });
-  const wire = await Wire.open(port);
-  t.after(() => wire.close());
-  const metadata = { x: 'x'.repeat(50_000) };
-  for (let index = 0; index < 8; index += 1) {
-    wire.send(post(`/prod/${REPORT}`, JSON.stringify({ description: `${index}`, metadata }), [headerOf('prod')]));
-  }
-  const large = post(`/prod/${REPORT}`, 'x'.repeat(250_000), [headerOf('prod'), 'Expect: 100-continue']);
-  const head = large.slice(0, -250_000);
-  let reply = await ask(port, head);
-  for (let waited = 0; reply.status === 100 && waited < 500; waited += 1) reply = await ask(port, head);
-  assert.deepEqual([reply.status, reply.headers.get('retry-after')], [503, '1']);
-  open();
-  const statuses: (number | undefined)[] = [];
-  for (let index = 0; index < 8; index += 1) statuses.push((await wire.reply())?.status);
-  assert.deepEqual(statuses, [200, 200, 200, 200, 200, 503, 503, 503]);
-  assert.deepEqual(
-    eventsIn(join(data, 'prod')).map((event) => event['description']),
-    ['0', '1', '2', '3', '4'],
-  );
-});
-
 test('a deployment whose lock file is removed fails alone, and is opened again once no other process has the lock', async (t) => {
   for (const lockCheckMs of [20, 60_000]) {
     const { data, report, get, notices } = await host(t, ['prod'], { limits: { lockCheckMs } });
@@ -158,25 +127,6 @@ test('with few file descriptors fewer journals are open at a time, and each repo
   }
   for (const name of names) assert.equal(eventsIn(join(service.data, name)).length, 2, name);
   assert.match(service.stderr(), /"the file descriptors allow this many open [^}]*"count":15,"descriptors":120/);
-});
-
-test('a journal that waits for a full disk is named in /readyz, and does not delay a stop', async (t) => {
-  const full = (folder: string): Disk => {
-    const disk = openRealDisk(folder);
-    if (!folder.endsWith('prod')) return disk;
-    return { ...disk, createLog: async () => Promise.reject(systemError('ENOSPC')) };
-  };
-  const limits = { openWaitMs: 3_600_000 }; // no report waits for space
-  const { report, get, stop, ended } = await host(t, ['prod', 'test'], { limits, parts: { openDisk: full } });
-  const reply = await report('prod');
-  assert.deepEqual(
-    [reply.status, errorOf(reply)],
-    [503, 'the disk is full; the service waits for space to open its journal'],
-  );
-  assert.equal((await report('test')).status, 200);
-  assert.deepEqual(Object.keys(JSON.parse((await get('/readyz')).body).deployments), ['prod']);
-  await stop();
-  assert.equal(await ended, 0);
 });
 
 test('a removed deployment is not reported as in trouble, and can be added again', async (t) => {
