@@ -152,24 +152,6 @@ test('reports that wait for their journal to open share the limits of the queue,
   assert.deepEqual(descriptionsIn(join(data, 'second')), ['e', 'f']);
 });
 
-test('reports that wait for a journal that opens too slowly are refused, and later reports at once', async (t) => {
-  const { openDisk, release } = heldDisks(t);
-  const { hosted, data } = journals(t, { limits: { openWaitMs: 50 }, openDisk });
-  const journal = hosted.journalOf('slow');
-  const waiting = [append(journal, 'a'), append(journal, 'b')];
-  const reason = 'the journal is being opened';
-  assert.deepEqual(await Promise.all(waiting), [reason, reason]);
-  assert.equal(journal.trouble, reason);
-  assert.equal(journal.refusal(0), reason);
-  const late = append(journal, 'c');
-  assert.ok(late.answered, 'it does not wait again');
-  assert.equal(await late, reason);
-  release();
-  await eventually('the journal is open', () => journal.trouble === undefined);
-  assert.equal(await append(journal, 'd'), undefined);
-  assert.deepEqual(descriptionsIn(join(data, 'slow')), ['d'], 'refused reports are not recorded');
-});
-
 test('a report for a journal that is closing waits until it is open again, and is refused at a stop', async (t) => {
   const { hosted, data } = journals(t, {});
   const journal = hosted.journalOf('a');
