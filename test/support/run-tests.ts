@@ -42,8 +42,8 @@ const EVERY = 5;
 
 /** Test files in a process of `npm test`: to load the program takes as much processor time as most of them. */
 const GROUP_FILES = 6;
-/** Files that wait for most of half a minute. Node runs test files in the order of their names, and the groups are among the first. */
-const WAITING = /^(forward\/forwarder|program\/run\/stop|reading\/limits)\./;
+/** Files that wait for most of half a minute, or of a whole one. Node runs test files in the order of their names, and the groups are among the first. */
+const WAITING = /^(forward\/forwarder|forward\/pipe\/lost-cursor|program\/run\/stop|reading\/limits)\./;
 /** What a test file does that measures or changes its process: it has one of its own, like those of `program/`, which load little. */
 const OF_PROCESS =
   /memoryUsage|youngHalf|resourceUsage|cpuUsage|eventLoopUtilization|setFlagsFromString|\/proc\/self|mock\.method|process\.(on|env\[.*\] = )/;

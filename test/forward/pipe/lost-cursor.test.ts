@@ -14,7 +14,7 @@ import { metricsOf, samplesOf } from '../../support/metrics.ts';
 import { eventsIn, newFolder, run, startService } from '../../support/program.ts';
 import { named, ok, report } from '../../support/report.ts';
 import { diskWith, FIRST, segment, timed } from '../../support/segments.ts';
-import { eventually, upTo } from '../../support/tools.ts';
+import { eventually, HANG_MS, upTo } from '../../support/tools.ts';
 import { Model } from '../../world/destination.ts';
 import type { SimulatedDisk } from '../../world/simulated-disk.ts';
 import {
@@ -200,8 +200,8 @@ test('a device restored from a backup continues with the command of its status, 
   const restored = await startService(t, { data, args });
   assert.deepEqual(await report(restored, named('c', 4)), ok(4));
   const { reason } = await stopsForwarding(data);
-  const stoppedAtHub = () => run(['sources', '--url', hub.url, '--stopped', '--table']);
-  await eventually('the hub shows it', async () => /stopped, fork/.test((await stoppedAtHub()).stdout));
+  const stoppedAtHub = async () => (await fetch(`${hub.url}/sources?stopped=true`)).text();
+  await eventually('the hub shows it', async () => (await stoppedAtHub()).includes('"fork"'), HANG_MS);
   await restored.kill();
   const [, command = ''] = /run assetlog (forward .*')$/.exec(reason) ?? assert.fail(reason);
   const words = command.match(/'[^']*'|\S+/g)!.map((word) => word.replaceAll("'", ''));

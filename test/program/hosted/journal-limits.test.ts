@@ -12,6 +12,9 @@ import { type Served, type Serving, serve } from '../../support/service.ts';
 import { eventually } from '../../support/tools.ts';
 import { ask, errorOf, post } from '../../support/wire.ts';
 
+/** Retention removes segments between a listing and a look at their sizes. */
+const IF_THERE = { throwIfNoEntry: false } as const;
+
 /** Adds members to the entry of a deployment. */
 function limit({ file }: Pick<Deployments, 'file'>, name: string, limits: object): void {
   const { deployments } = JSON.parse(readFileSync(file, 'utf8'));
@@ -35,7 +38,7 @@ async function hostWith(t: Scope, all: Readonly<Record<string, object>>, { args 
 const segmentsIn = (data: string, name: string) =>
   readdirSync(join(data, name)).filter((file) => file.endsWith('.jsonl'));
 const bytesIn = (data: string, name: string) =>
-  segmentsIn(data, name).reduce((sum, file) => sum + statSync(join(data, name, file)).size, 0);
+  segmentsIn(data, name).reduce((sum, file) => sum + (statSync(join(data, name, file), IF_THERE)?.size ?? 0), 0);
 
 async function reportTo(hosting: Pick<Hosting, 'report'>, name: string, count: number): Promise<number[]> {
   const replies = await Promise.all(Array.from({ length: count }, () => hosting.report(name)));
