@@ -86,6 +86,8 @@ export class JournalView {
   readonly byName = new Map<string, SeenLine>();
   /** By the id of another journal: its first event that a hub knows since its file of sources was deleted. */
   readonly firstKnown = new Map<string, number>();
+  /** Whether that file was deleted after retention had removed lines: a journal without a line here comes again from its first event. */
+  hasForgotten = false;
   /** The service knows the idempotency keys of events from this one on: a start could not read the files before. */
   knowsFrom = 1;
   /** The events that an operator erases, until that is finished: the line of each has either form. */
@@ -117,6 +119,7 @@ export class JournalView {
     const view = new JournalView(this.#history, true);
     view.wasBroken = this.wasBroken;
     for (const [source, seq] of this.firstKnown) view.firstKnown.set(source, seq);
+    view.hasForgotten = this.hasForgotten;
     // A backup has files that retention removed from its journal, and so what a client sent again when its key was forgotten.
     for (const [seq, atMs] of this.removed) view.removed.set(seq, atMs);
     view.refresh(disk);
@@ -397,7 +400,7 @@ export class JournalView {
 
   /** Whether a hub knows that it had an event whose file retention has removed. */
   #isKnownAway(before: SeenLine, { id, from }: SeenLine): boolean {
-    const isOnce = from !== undefined && before.from !== undefined && before.id === id && this.firstKnown.size === 0;
+    const isOnce = from !== undefined && before.from !== undefined && before.id === id && !this.hasForgotten;
     return isOnce && !this.wasBroken && this.removed.get(before.seq) !== EVER;
   }
 

@@ -240,6 +240,7 @@ export class Oracle {
   #knowsFirst(journal: MachineJournal, lost: ReadonlySet<number> = new Set()): void {
     const { view } = this.#of(journal);
     if (markedIn(journal.disk.durableNames()) === 0) return;
+    view.hasForgotten = true;
     const isThere = ({ seq }: SeenLine) => view.isThere(seq) && !lost.has(seq);
     const first = new Map<string, number>();
     for (const { from, origin } of [...view.lines.values()].filter(isThere).sort((a, b) => a.seq - b.seq))
@@ -616,7 +617,7 @@ export class Oracle {
     // A crash takes for some seconds why its lines were left out: then they count as lost.
     if (ways.leftOut.has(source)) return undefined;
     const from = [...this.#watched.values()].find(({ journal }) => sourceOf(journal) === source);
-    const isSure = restores === 0 && !view.wasBroken && view.firstKnown.size === 0 && !this.history.hasTwins;
+    const isSure = restores === 0 && !view.wasBroken && !view.hasForgotten && !this.history.hasTwins;
     if (from === undefined || from.view.wasBroken || !isSure || this.history.renamed.size > 0) return undefined;
     // What came to it from others has their names, and a hub that does not get it from there cannot know that it is none of its own.
     if (from.view.byName.size > 0) return undefined;
