@@ -1,11 +1,14 @@
 /** The day of an author of tests, on any system: `serve --test`, its faults and resets, and `startService`. */
 
 import assert from 'node:assert/strict';
-import { closeSync, openSync, readdirSync, writeFileSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readdirSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import type { Fault } from '../../../src/embed.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
-import { launch, newFolder, readyUrl, root, run, startService } from '../../support/program.ts';
+import { fault } from '../../support/faults.ts';
+import { launch, newFolder, readyUrl, root, startService } from '../../support/program.ts';
 import { ask, get, post, Wire } from '../../support/wire.ts';
 
 test('a service in test mode fails by its faults, has its page, and ends with its standard input without a trace', async (t) => {
@@ -49,34 +52,16 @@ test('a reset empties a journal that slow readers have open', async (t) => {
   assert.equal((await endInput()).code, 0);
 });
 
-test('startService serves a test of node:test', async (t) => {
-  const folder = newFolder(t);
-  const file = join(folder, 'stand-in.test.cjs');
-  writeFileSync(
-    file,
-    `const { equal } = require('node:assert/strict');
-     const { request } = require('node:http');
-     const { startService } = require(${JSON.stringify(join(root, 'dist/embed.cjs'))});
-     require('node:test').test('a report is recorded', async () => {
-       const service = await startService({ test: true });
-       const report = () => new Promise((resolve, reject) => {
-         const sent = request(service.url + '/report_asset_observation/a', { method: 'POST' }, (reply) => resolve(reply.resume().statusCode));
-         sent.on('error', reject).end();
-       });
-       service.fail({ then: { status: 503 }, times: 1 });
-       equal(await report(), 503);
-       equal(await report(), 200);
-       equal((await service.waitFor({ assetKey: 'a' })).seq, 1);
-       await service.reset();
-       equal((await service.events()).length, 0);
-       await service.stop();
-       equal(require('node:fs').existsSync(service.data), false);
-     });`,
-  );
-  const { code, stdout, stderr } = await run(['--test', file], {
-    program: [process.execPath],
-    env: { NODE_TEST_CONTEXT: undefined },
-  });
-  assert.equal(code, 0, stdout + stderr);
-  assert.match(stdout, /pass 1\n/);
+test('startService serves a test', async () => {
+  const embedded = join(root, 'dist/embed.cjs');
+  const embed = createRequire(import.meta.url)(embedded) as typeof import('../../../src/embed.ts');
+  const service = await embed.startService({ test: true });
+  const report = async () => (await ask(Number(new URL(service.url).port), post('/report_asset_observation/a'))).status;
+  service.fail(fault({}, { status: 503 }, { times: 1 }) as Fault);
+  assert.deepEqual([await report(), await report()], [503, 200]);
+  assert.equal((await service.waitFor({ assetKey: 'a' })).seq, 1);
+  await service.reset();
+  assert.equal((await service.events()).length, 0);
+  await service.stop();
+  assert.equal(existsSync(service.data), false);
 });
