@@ -3,14 +3,6 @@ import { test } from 'node:test';
 import { csvRecord } from '../../../src/commands/cli/csv.ts';
 import { processorMs } from '../../support/processor-time.ts';
 
-test('a CSV record is quoted if necessary, and none of its cells is a formula', () => {
-  assert.equal(csvRecord(['a', undefined, 1, true, '', 'x,y', 'x"y', 'x\ny']), 'a,,1,true,"","x,y","x""y","x\ny"\r\n');
-  for (const first of ['=', '+', '-', '@', '\t', '\r', '＝']) {
-    assert.match(csvRecord([`${first}1`]), /^"?'/, first);
-  }
-  assert.equal(csvRecord([-1]), '-1\r\n');
-});
-
 /** Splits like a spreadsheet in a locale with another separator: quotes count only at the start of a cell. */
 function cellsOf(record: string, separator: string): string[] {
   const cells: string[] = [];
@@ -45,7 +37,7 @@ test('no cell of a CSV record is a formula, with any separator', () => {
       }
     }
   }
-  assert.equal(csvRecord(['a;b', 'cold;-5', 'x-y=z']), `"a;b","cold;'-5",x-y=z\r\n`);
+  assert.equal(csvRecord(['a;b', 'cold;-5', 'x-y=z', -1]), `"a;b","cold;'-5",x-y=z,-1\r\n`);
   const startedMs = processorMs();
   csvRecord(['\n'.repeat(1_000_000), ';'.repeat(1_000_000), `;${' '.repeat(1_000_000)}`]);
   assert.ok(processorMs() - startedMs < 5_000, 'a long run of separators takes too long');

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Table } from '../../../src/commands/cli/table.ts';
-import { printable } from '../../../src/telemetry/printable.ts';
 
 const COLUMNS = [{ title: 'n', whole: 3 }, { title: 'name' }, { title: 'rest' }];
 
@@ -45,11 +44,4 @@ test('a terminal too narrow for the columns that are never cut shows each value 
   const print = (width: number) => new Table(columns, width).print([['roof-17', 'now', 'x'.repeat(36)]]);
   assert.equal(print(85), `name  roof-17\ntime  now\nid    ${'x'.repeat(36)}\n`);
   assert.ok(print(86).endsWith(`  ${'x'.repeat(36)}\n`), print(86));
-});
-
-test('an invisible character is shown as its JSON escape', () => {
-  assert.equal(
-    printable('a\u001b[0m\n\u009b\u202e\u2028\ud800\u{e0041}é日'),
-    'a\\u001b[0m\\u000a\\u009b\\u202e\\u2028\\ud800\\udb40\\udc41é日',
-  );
 });

@@ -80,15 +80,6 @@ for (const [shell, args] of Object.entries(shells)) {
   });
 }
 
-test('an unknown shell is refused with 2, and the nearest known one is named', async () => {
-  const [none, near] = await Promise.all([run(['completion']), run(['completion', 'bsh'])]);
-  assert.deepEqual(
-    [none.code, none.stdout, none.stderr],
-    [2, '', 'assetlog: name a shell: assetlog completion bash|zsh\n'],
-  );
-  assert.deepEqual([near.code, near.stderr], [2, `${none.stderr.trimEnd()}; did you mean bash?\n`]);
-});
-
 async function prepare(t: TestContext, shell: string): Promise<{ folder: string; script: string }> {
   const folder = newFolder(t);
   mkdirSync(join(folder, 'folder'));

@@ -18,21 +18,15 @@ test('a command whose output cannot be written ends with an exit code other than
   writeFileSync(join(data, FIRST), segment(1, 3));
   const commands = [
     ['--version'],
-    ['report', '--help'],
     ['events', data],
-    ['events', data, '--table'],
     ['assets', data, '--csv'],
     ['verify', data],
     ['repair', data, '--json'],
     ['backup', '--data', data, '--to', join(newFolder(t), 'backup')],
     ['token'],
-    ['dagster'],
-    ['pytest'],
-    ['python'],
     ['relay'],
     ['completion', 'bash'],
     ['forward', 'status', '--data', data],
-    ['forward', 'ddl', 'clickhouse'],
   ];
   await each(commands, 4, async (args) => {
     const { code, stderr } = await run(args, { under: ['sh', '-c', `exec "$@" > ${FULL}`, 'sh'] });

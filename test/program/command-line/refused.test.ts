@@ -42,6 +42,8 @@ test('an unknown command or option is refused with the nearest one, and a contro
       '',
       'assetlog: --data needs a value: --data FOLDER\nassetlog: --port "x" is not a whole number from 0 to 65535',
     ],
+    ['completion', 2, '', 'assetlog: name a shell: assetlog completion bash|zsh'],
+    ['completion bsh', 2, '', 'assetlog: name a shell: assetlog completion bash|zsh; did you mean bash?'],
     ['healthcheck --data x', 2, '', 'assetlog: unknown option --data'],
     ['events --data /no\u202e\u2028', 2, '', /^assetlog: there is no journal in \/no\\u202e\\u2028: /],
     [
@@ -112,12 +114,6 @@ test('a wrong call of forget or erase is refused, and changes nothing', async (t
       '',
       /forget does not accept --failing; leave it out/,
     ],
-    [
-      'assets forget --key-prefix a --stale 0s --key-begins-with a --data $DATA',
-      2,
-      '',
-      /forget does not accept --key-begins-with; leave it out/,
-    ],
     ['assets forget a//b --data $DATA', 2, '', /"a\/\/b" is not a key/],
     ['assets forget a/1 --url http://127.0.0.1:1 --data $DATA', 2, '', /leave --url out/],
     ['assets forget nothing --data $DATA', 2, '', /has no such asset/],
@@ -147,7 +143,6 @@ test('a folder that cannot be a backup of this journal is refused with the reaso
       '',
       /the folder \$FILE\/deep cannot be used: ENOTDIR.*; make it writable or give another with --to\n$/,
     ],
-    ['backup --data $DATA --to $FILE', 2, '', /the folder \$FILE cannot be used: ENOTDIR/],
   ]);
   assert.deepEqual(readdirSync(values.DATA).length, 3);
 });
@@ -158,7 +153,6 @@ test('verify and repair report a missing or unreadable journal in one line, and 
   const values = folders(t);
   await runRows(values, [
     ['verify $EMPTY', 2, '', /^assetlog: there is no journal in [^\n]*; give its folder with --data\n$/],
-    ['verify $EMPTY/else', 2, '', /^assetlog: there is no journal in [^\n]*; give its folder with --data\n$/],
     ['repair $EMPTY/else', 2, '', /^assetlog: there is no journal in [^\n]*; give its folder with --data\n$/],
     [
       'verify $BROKEN',
@@ -166,18 +160,10 @@ test('verify and repair report a missing or unreadable journal in one line, and 
       '',
       /^assetlog: the journal in \$BROKEN could not be read or repaired: .*is not a regular file; move it away[^\n]*\n$/,
     ],
-    ['repair --yes $EMPTY', 0, 'nothing to repair: there is no journal in $EMPTY yet'],
-    ['repair --yes $EMPTY/else', 0, 'nothing to repair: there is no journal in $EMPTY/else yet'],
     ['repair --yes $EMPTY/some/where', 0, 'nothing to repair: there is no journal in $EMPTY/some/where yet'],
     ['repair --yes --json $EMPTY', 0, [NOTHING_TO_REPAIR]],
     [
       'repair --yes $FILE',
-      2,
-      '',
-      /^assetlog: there is no journal in [^\n]*ENOTDIR[^\n]*; give its folder with --data\n$/,
-    ],
-    [
-      'repair --yes $FILE/data',
       2,
       '',
       /^assetlog: there is no journal in [^\n]*ENOTDIR[^\n]*; give its folder with --data\n$/,
@@ -200,22 +186,18 @@ test('a report that is wrong is refused before anything is sent, and no login is
     [`${CHECK} --data-version 1`, /--data-version does not go with check/],
     [`${CHECK} --failed`, /one of --passed and --failed/],
     [`${CHECK} False`, /--passed "False" is not true or false/],
-    [`${CHECK} no --severity WARN`, /--passed "no" is not true or false/],
     [
       `${MATERIALIZATION} --description nightly load`,
       /unexpected argument "load" after --description; a value of several/,
     ],
-    [`${MATERIALIZATION} --metadata a=1 b=2`, /unexpected argument "b=2" after --metadata/],
     [
       `${MATERIALIZATION} --partition --metadata rows:=10`,
       /--partition needs a value before --metadata; if --metadata is/,
     ],
-    [`${MATERIALIZATION} --description --help`, /--description needs a value before --help/],
     ['report check k --passed', /a check needs --check-name/],
     ['report check k --check-name c', /one of --passed and --failed/],
     [`${CHECK} --severity FATAL`, /--severity "FATAL" is not a severity; use WARN or ERROR/],
     [`${MATERIALIZATION} --metadata rows`, /--metadata "rows" is not of the form NAME=TEXT or NAME:=JSON/],
-    [`${MATERIALIZATION} --metadata =1`, /is not of the form/],
     [`${MATERIALIZATION} --metadata a:=@file`, /--metadata "a:=@file" is not valid JSON/],
     [`${MATERIALIZATION} --url me:secret@host`, /--url "me:\*\*\*@host" is not a URL/],
     [`${MATERIALIZATION} --metadata a:=True`, /"a:=True" is not valid JSON at column 1: True is not a JSON value/],
@@ -233,7 +215,6 @@ test('a report that is wrong is refused before anything is sent, and no login is
       `${MATERIALIZATION} --url http://me:secret@localhost`,
       /--url has a login before its host; leave it out, and write .* into the file of --token-file, with --token-header Auth/,
     ],
-    [`${MATERIALIZATION} --url http://:secret@h`, /--url has a login before its host/],
     [
       `${MATERIALIZATION} --url http://h?token=secret`,
       /--url has a query or a fragment; leave it out: a token goes into/,
@@ -252,10 +233,6 @@ test('a report that is wrong is refused before anything is sent, and no login is
     [
       `${MATERIALIZATION} --url http://me:secret@h:3000/report_asset_materialization/`,
       /--url names the endpoint report_asset_materialization; give .*: --url http:\/\/h:3000\n$/,
-    ],
-    [
-      `${MATERIALIZATION} --url http://h:3000/report_asset_check?check_name=c&passed=true`,
-      /--url names the endpoint report_asset_check; give .*: --url http:\/\/h:3000\n$/,
     ],
     [
       `${MATERIALIZATION} --url https://h/a/prefix/prod/report_asset_observation/warehouse/orders`,
@@ -280,10 +257,8 @@ test('a token with rights that do not exist, or an end that is no later day, is 
   await runRows({ NOW: now }, [
     ['token --may write', 2, '', `assetlog: --may "write" ${noRights}`],
     [`token --may 'report read'`, 2, '', `assetlog: --may "report read" ${noRights}`],
-    ['token --may read,', 2, '', `assetlog: --may "read," ${noRights}`],
     ['token --may read,read', 2, '', `assetlog: --may "read,read" ${noRights}`],
     ['token --not-after 2026-02-30', 2, '', noDay],
-    ['token --not-after 2026-13-01', 2, '', noDay],
     ['token --not-after 2026-12-31T12:00', 2, '', noDay],
     ['token --not-after tomorrow', 2, '', noDay],
     ['token --not-after 2020-01-31', 2, '', `assetlog: --not-after "2020-01-31" ${past}`],

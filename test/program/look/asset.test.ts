@@ -117,10 +117,3 @@ test('of many numbers 20 are shown, of many events the newest 1,000, also if the
   const [shown] = jsonIn(whole.stdout) as { events: { seq: number }[] }[];
   assert.deepEqual([shown?.events.length, shown?.events[0]?.seq, shown?.events.at(-1)?.seq], [1_000, 101, 1_100]);
 });
-
-test('of several deployments one is shown by its folder', async (t) => {
-  const hosted = newFolder(t);
-  write(join(hosted, 'prod'), [made('{"rows":1}')]);
-  write(join(hosted, 'test'), [made('{"rows":2}')]);
-  await runRows({ DATA: hosted }, [['asset warehouse/orders --data $DATA/test --table', 0, /^rows .* 2 +2 +2$/m]]);
-});

@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { encodeBatch } from '../../../src/journal/line/record.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
-import { agedJournal } from '../../support/aged-events.ts';
+import { agedJournal, hoursAgo } from '../../support/aged-events.ts';
 import { type CommandRow, runRows } from '../../support/command-rows.ts';
 import { encodeMembers, type PlainEvent } from '../../support/plain-event.ts';
 import { newFolder, startService } from '../../support/program.ts';
-import { FIRST, START } from '../../support/segments.ts';
+import { FIRST, START, timedEvents } from '../../support/segments.ts';
 
 const TIME = '2026-11-20T15:00:00.000Z';
 const [LATE, LATER] = ['2026-11-20T10:00:00.1Z', '2026-11-20T10:00:00.25Z'];
@@ -94,21 +94,45 @@ test('assets are shown as a table and as CSV', async (t) => {
   ]);
 });
 
-test('the options for keys and failing checks filter alike in a folder and at a service', async (t) => {
-  const failing = ['a/1', 'c/1', 'é/1'].map((key) => `1 failed ${key}`);
-  const data = agedJournal(t, [...['b', 'a', 'a/2', 'ab'].map((key) => `2 passed ${key}`), ...failing]);
+const AGED = [
+  '60 materialized w/old',
+  '50 materialized w/checked',
+  '50 materialized w/observed',
+  '49 materialized w/materialized',
+  '48 failed w/old',
+  '20 passed w/checked',
+  '10 observed w/observed',
+  ...['b', 'a', 'a/2', 'ab'].map((key) => `2 passed ${key}`),
+  ...['a/1', 'c/1', 'é/1'].map((key) => `1 failed ${key}`),
+  '1 materialized w/materialized',
+];
+
+test('assets are found by key, failing checks and age, alike from a service: one that is stale or missing ends the command with 1', async (t) => {
+  const data = agedJournal(t, AGED);
   const { url } = await startService(t, { data });
+  const [aged, none] = [['w/checked', 'w/materialized', 'w/observed', 'w/old'], /^assetlog: no assets match/];
   const rows: readonly CommandRow[] = [
-    ['assets', 0, ['a', 'a/1', 'a/2', 'ab', 'b', 'c/1', 'é/1']],
+    ['assets', 0, ['a', 'a/1', 'a/2', 'ab', 'b', 'c/1', ...aged, 'é/1']],
     ['assets --key-prefix a', 0, ['a', 'a/1', 'a/2']],
     ['assets --key-begins-with a', 0, ['a', 'a/1', 'a/2', 'ab']],
     ['assets --key-begins-with a/', 0, ['a', 'a/1', 'a/2']],
     [`assets --key-begins-with '["a","1"]'`, 0, ['a/1']],
     ['assets --key-begins-with b/', 0, ['b']],
-    ['assets --failing', 0, ['a/1', 'c/1', 'é/1']],
+    ['assets --failing', 0, ['a/1', 'c/1', 'w/old', 'é/1']],
     ['assets --failing --key-prefix a', 0, ['a/1']],
     ['assets --key a/1', 0, ['a/1']],
     ['assets --key-begins-with a --key a/1', 0, ['a/1']],
+    ['assets --key w', 0, [], none],
+    ['assets --stale 26h', 1, ['w/old']],
+    ['assets --stale 49h', 0, [], none],
+    ['assets --stale 19h', 1, ['w/checked', 'w/old']],
+    ['assets --stale 30m --key-prefix w', 1, aged],
+    ['assets --stale 26h --failing', 1, ['w/old']],
+    ['assets --stale 26h --key w/observed', 0, [], none],
+    ['assets --stale 26h --key nothing', 1, [], none],
+    ['assets --stale 100d --key-prefix x', 1, [], / no asset matches --key-prefix or --stale alone/],
+    ['assets --stale 100d --key w', 1, [], none],
+    ['assets --stale 100d --key-prefix w', 0, [], none],
   ];
   await runRows({ DATA: data, URL: url }, rows, { endings: ['--data $DATA', '--url $URL'] });
 });
@@ -118,4 +142,18 @@ test('a failing check is shown with its failed partitions', async (t) => {
   const events = ['26', '27', '28'].map((partition) => ({ ...check(['b'], 'x', false), partition }));
   writeFileSync(join(data, FIRST), encodeBatch(events.map(encodeMembers), START, new Date(TIME)).bytes);
   await runRows({ DATA: data }, [['assets $DATA --table', 0, /1 FAILED +b +x \(WARN\) 26 and 2 more/]]);
+});
+
+test('an asset is as old as its last event by event time, and stale if that is ahead of the clock; damage takes precedence', async (t) => {
+  const late = newFolder(t);
+  const assetKey = ['w', 'late'];
+  const event = { type: 'AssetObservation', assetKey, eventTime: hoursAgo(40).toISOString() } as const;
+  writeFileSync(join(late, FIRST), timedEvents([[hoursAgo(1), event]]));
+  const damaged = agedJournal(t, ['60 materialized w/old', '1 materialized w/new']);
+  writeFileSync(join(damaged, segmentName(20)), 'no line\n');
+  await runRows({ LATE: late, AHEAD: agedJournal(t, ['-24 observed w/ahead']), DAMAGED: damaged }, [
+    ['assets $LATE --stale 26h', 1, ['w/late']],
+    ['assets $AHEAD --stale 26h', 1, ['w/ahead']],
+    ['assets $DAMAGED --stale 26h', 3, ['w/old'], /^assetlog: damaged: /],
+  ]);
 });

@@ -40,6 +40,8 @@ test('a request without a file of the folder is refused, and so is one that is n
       await answerTo(service.data, JSON.stringify(given)),
       '{"error":"the request names no file of the folder"}',
     );
+  writeFileSync(join(service.data, 'assets.forget'), '{"key":["a"]}'); // the request of a 0.3.0 command
+  await runRows({ DATA: service.data }, [['assets forget b --data $DATA', 2, '', /has no such asset/]]);
   assert.equal(await assets(), 1);
   for (const given of [{}, { do: 'x' }, { do: 'retry' }, { do: 'forget assets', forget: { key: 'a' } }]) {
     writeFileSync(join(service.data, `.ask-${ticket}`), '');
@@ -49,14 +51,6 @@ test('a request without a file of the folder is refused, and so is one that is n
   writeFileSync(join(service.data, `.ask-${ticket}`), '');
   assert.equal(await answerTo(service.data, JSON.stringify({ ticket, ...forget })), '{"done":1}');
   assert.equal(await assets(), 0);
-});
-
-test('request files of a 0.3.0 command are ignored', async (t) => {
-  const service = await startService(t);
-  await record(service, 'observation/a');
-  writeFileSync(join(service.data, 'assets.forget'), '{"key":["a"]}');
-  await runRows({ DATA: service.data }, [['assets forget b --data $DATA', 2, '', /has no such asset/]]);
-  assert.equal(((await (await fetch(`${service.url}/assets`)).json()) as { assets: unknown[] }).assets.length, 1);
 });
 
 test('a command ends with 75 if the service keeps no state of assets', async (t) => {
