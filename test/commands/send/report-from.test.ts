@@ -51,18 +51,6 @@ async function runLines(
   return { code, sent, said, complaints, progress };
 }
 
-test('lines are sent in order, one at a time, from chunks of any size', async () => {
-  const lines = Array.from({ length: 50 }, (_, index) => `{"type":"observation","asset_key":"é${index}"}`);
-  for (const bytes of [1, 7, 100_000]) {
-    const { code, sent, said, complaints } = await runLines(chunksOf(lines.join('\n'), bytes));
-    assert.deepEqual(
-      sent,
-      lines.map((_, index) => `observation {"asset_key":"é${index}"}`),
-    );
-    assert.deepEqual([code, said, complaints], [0, ['50 recorded, 0 refused'], []]);
-  }
-});
-
 test('empty lines, a byte order mark and CR LF are accepted', async () => {
   const { code, sent, complaints } = await runLines(chunksOf(`\ufeff${LINE}\r\n\r\n  \n${LINE}\n\n`));
   assert.deepEqual([code, sent.length, complaints], [0, 2, []]);
@@ -133,30 +121,6 @@ test('a line can be as long as the limit, in chunks of any size', async () => {
       complaints,
       [2, 4].map((line) => `line ${line}: it has more than ${LINE.length} bytes`),
     );
-  }
-});
-
-test('the run continues after a refused line or a line in doubt, and stops if the service is unavailable or misconfigured', async () => {
-  const lines = `${LINE}\n`.repeat(5);
-  const refused = await runLines(chunksOf(lines), { answers: [{ kind: 'refused', reason: 'answers 400: no' }] });
-  assert.deepEqual(refused.complaints, ['line 1: answers 400: no']);
-  assert.deepEqual([refused.code, refused.sent.length, refused.said], [1, 5, ['4 recorded, 1 refused']]);
-
-  const doubt: Delivery = { kind: 'in doubt', reason: 'sent no complete reply: x' };
-  const inDoubt = await runLines(chunksOf(lines), { answers: [{ kind: 'recorded' }, doubt] });
-  assert.deepEqual(inDoubt.complaints, ['line 2: sent no complete reply: x; it might have been recorded']);
-  assert.deepEqual(
-    [inDoubt.code, inDoubt.sent.length, inDoubt.said],
-    [75, 5, ['4 recorded, 0 refused, 1 perhaps recorded']],
-  );
-
-  for (const [kind, code] of [
-    ['unavailable', 75],
-    ['misconfigured', 1],
-  ] as const) {
-    const stopped = await runLines(chunksOf(lines), { answers: [{ kind: 'recorded' }, { kind, reason: 'r' }] });
-    assert.deepEqual(stopped.complaints, ['line 2: r', 'stopped before line 2; continue with --from-line 2']);
-    assert.deepEqual([stopped.code, stopped.sent.length], [code, 2]);
   }
 });
 

@@ -8,11 +8,8 @@ import { limits } from '../../../src/config/limits.ts';
 import { report } from '../../support/command-output.ts';
 import { startCuttingProxy, uncut } from '../../support/cutting-proxy.ts';
 import { writeDeployments } from '../../support/deployments.ts';
-import { assertLineByLine } from '../../support/line-by-line.ts';
 import { rounds } from '../../support/long.ts';
-import { beforeBatches } from '../../support/older-program.ts';
-import { journalText, launch, newFolder, type Running, startService } from '../../support/program.ts';
-import { eventually } from '../../support/tools.ts';
+import { journalText, newFolder, type Running, startService } from '../../support/program.ts';
 import { startScripted } from '../../world/http-server.ts';
 
 function linesOf(count: number): string[] {
@@ -133,23 +130,6 @@ test('each line is recorded once and in order while connections are cut at any b
   assert.deepEqual([code, stdout, stderr], [0, `${count} recorded, 0 refused\n`, '']);
   assert.equal(assetsOf(service), expectedAssets(count));
   assert.ok(proxy.connections() > 3, `${proxy.connections()} connections`);
-});
-
-test('each line is recorded once and in order by a service that is killed and started again', async (t) => {
-  const data = newFolder(t);
-  const first = await startService(t, { data });
-  const proxy = await startCuttingProxy(t, first.port, () => uncut);
-  const { child, finished } = launch(['report', '--from', '-', '--url', proxy.url], { openInput: true });
-  const lines = linesOf(20_000).map((line) => `${line}\n`);
-  for (let at = 0; at < 10_000; at += 500) child.stdin?.write(lines.slice(at, at + 500).join(''));
-  await eventually('some lines are recorded', () => journalText(data).split('\n').length > 2_000);
-  await first.kill('SIGKILL');
-  child.stdin?.end(lines.slice(10_000).join(''));
-  const second = await startService(t, { data });
-  proxy.port = second.port;
-  const { code, stdout, stderr } = await finished;
-  assert.deepEqual([code, stdout, stderr], [0, '20000 recorded, 0 refused\n', '']);
-  assert.equal(assetsOf(second), expectedAssets(20_000));
 });
 
 test('a run that ended in doubt can be continued with its run id, and no line is doubled', async (t) => {
@@ -349,12 +329,4 @@ test('without an OpenAPI document of assetlog, lines are sent one at a time and 
     assert.match(stderr, /does not know Idempotency-Key/);
     assert.deepEqual(posts, Array(3).fill('/report_asset_observation/ 1'));
   }
-});
-
-test('an older service gets one line at a time, and no line in doubt is sent again', {
-  skip: beforeBatches.isMissing,
-}, async (t) => {
-  const older = await startService(t, { program: [process.execPath, await beforeBatches.build(t)] });
-  await assertLineByLine(t, older.port);
-  assert.equal(assetsOf(older), 'k1 k2 k3 once key');
 });

@@ -1,10 +1,8 @@
 /** `assetlog report` against this service, a hosted one, and servers that misbehave. */
 
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { createServer as createTlsServer } from 'node:https';
 import { createServer as createNetServer } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -66,7 +64,7 @@ test('each kind is recorded as given, without output', async (t) => {
     ],
   ];
   for (const [args] of table) {
-    const { code, stdout, stderr } = await run(['report', ...args], { env: { ASSETLOG_URL: `${service.url}/` } });
+    const { code, stdout, stderr } = await report(`${service.url}/`, args);
     assert.deepEqual([code, stdout, stderr], [0, '', ''], args.join(' '));
   }
   assert.deepEqual(
@@ -241,7 +239,6 @@ test('a signal ends a run after the current line, also while no input arrives', 
 });
 
 const withoutPython = missing('python3 is not installed', 'python3', ['--version']);
-const withoutOpenssl = missing('openssl is not installed', 'openssl', ['version']);
 
 test('a terminal shows a progress bar, and the reason for a wait', { skip: withoutPython }, async (t) => {
   const service = await startService(t);
@@ -255,25 +252,4 @@ test('a terminal shows a progress bar, and the reason for a wait', { skip: witho
   const away = await report('http://127.0.0.1:1', [...KEY, '--retry-for', '300ms'], { under: pty });
   assert.equal(away.code, 75);
   assert.match(away.stdout, /\rhttp:\S+ cannot be reached: .*; again in 0\.\d s\x1b\[K/);
-});
-
-test('https works with a private CA, and an unknown CA is reported with the variable to set', {
-  skip: withoutOpenssl,
-}, async (t) => {
-  const folder = newFolder(t);
-  const names = ['-addext', 'subjectAltName=IP:127.0.0.1', '-addext', 'basicConstraints=CA:TRUE'];
-  const args = 'req -x509 -newkey rsa:2048 -nodes -keyout key -out ca -subj /CN=test'.split(' ');
-  execFileSync('openssl', [...args, ...names], { cwd: folder, stdio: 'ignore' });
-  const [key, cert] = [readFileSync(join(folder, 'key')), readFileSync(join(folder, 'ca'))];
-  const bodies: string[] = [];
-  const server = createTlsServer({ key, cert }, (request, reply) => {
-    request.on('data', (chunk) => bodies.push(String(chunk))).on('end', () => reply.end('{}'));
-  });
-  const port = await listenOn(t, server);
-  const unknown = await report(`https://127.0.0.1:${port}`, KEY);
-  assert.deepEqual([unknown.code, bodies], [1, []]);
-  assert.match(unknown.stderr, /self-signed certificate.*; for a private CA set NODE_EXTRA_CA_CERTS\n$/);
-  const known = await report(`https://127.0.0.1:${port}`, KEY, { env: { NODE_EXTRA_CA_CERTS: join(folder, 'ca') } });
-  assert.deepEqual([known.code, known.stderr], [0, '']);
-  assert.deepEqual(bodies, ['{"asset_key":["warehouse","orders"]}']);
 });
