@@ -294,22 +294,14 @@ test('dead lists the open dead letters, and all those of one event with its unch
   ]);
 });
 
-test('retry without a service sends nothing, and leaves no file behind', async (t) => {
-  const data = await newForwardedFolder(t, { state: {} });
+test('skip, from and identity --new change a folder only without a service, and retry sends only with one', async (t) => {
+  const data = await newForwardedFolder(t);
+  const before = await readSource(openDisk(data));
   await refuse(data, [2]);
   const nothing =
     /^assetlog: nothing was sent, since only a service has the token, and no service uses the folder; start it/;
-  await runRows({ DATA: data }, [['forward retry --data $DATA', 75, '', nothing]]);
-  assert.deepEqual(
-    (await openDisk(data).list()).filter((name) => /retry|ask/.test(name)),
-    [],
-  );
-});
-
-test('skip, from and identity --new change a folder without a service, and are refused with 4 when one runs', async (t) => {
-  const data = await newForwardedFolder(t);
-  const before = await readSource(openDisk(data));
   await runRows({ DATA: data }, [
+    ['forward retry --data $DATA', 75, '', nothing],
     ['forward skip --seq 9 --data $DATA', 0, 'upstream continues with event 10'],
     ['forward from upstream --seq 6 --data $DATA', 0, 'upstream continues with event 6; before, it was 10'],
     ['forward from other --seq 13 --data $DATA', 0, 'other continues with event 13; before, it was new'],
@@ -319,6 +311,7 @@ test('skip, from and identity --new change a folder without a service, and are r
   const after = await readSource(openDisk(data));
   assert.deepEqual([identity.code, identity.stdout], [0, `the journal has the id ${after} now\n`]);
   assert.notEqual(after, before);
+  assert.ok((await openDisk(data).list()).every((name) => !/retry|ask/.test(name)));
 
   await lockAsService(t, data);
   const inUse = / is in use by process (\d+|unknown); stop it/;
@@ -350,28 +343,18 @@ test('an action that is not possible is refused with 2, and the error lists the 
     ['forward dead --seq 7-3 --data $DATA', 2, '', /--seq "7-3" is not a seq such as 7, or a range such as 7-12/],
     ['forward dead --data $PLAIN', 2, '', /name a destination of .*: it was never forwarded/],
     ['forward ddl nats', 2, '', 'assetlog: give assetlog forward ddl clickhouse; other destinations need no table'],
+    [
+      'forward ddl clickhouse',
+      0,
+      /\nENGINE = ReplacingMergeTree\n(.*\n)* {2}non_replicated_deduplication_window = 10000,\n/,
+    ],
+    [
+      'forward ddl clickhouse --replicated --data $PLAIN/absent',
+      0,
+      /\nENGINE = ReplicatedReplacingMergeTree\('.*\{shard\}.*', '\{replica\}'\)\n(.*\n)* {2}replicated_deduplication_window = 10000,\n/,
+    ],
   ]);
   assert.equal(await seqOf(data), 8);
-});
-
-test('ddl prints the SQL of ClickHouse, and needs no folder', async (t) => {
-  const lines = async (...args: string[]) => {
-    const { code, stdout } = await runHere(['forward', 'ddl', ...args, '--data', join(newFolder(t), 'absent')]);
-    assert.equal(code, 0);
-    return stdout.split('\n');
-  };
-  const [one, replicated] = [await lines('clickhouse'), await lines('clickhouse', '--replicated')];
-  const onlyIn = (lines: readonly string[], others: readonly string[]) =>
-    lines.filter((line) => !others.includes(line) && !line.trim().startsWith('--'));
-  assert.deepEqual(onlyIn(one, replicated), [
-    'ENGINE = ReplacingMergeTree',
-    '  non_replicated_deduplication_window = 10000,',
-  ]);
-  assert.deepEqual(onlyIn(replicated, one), [
-    "ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/assets.events', '{replica}')",
-    '  replicated_deduplication_window = 10000,',
-    '  replicated_deduplication_window_seconds = 604800,',
-  ]);
 });
 
 test('status of a running service is right, retry sends its dead letters again, and after SIGKILL it is not running', async (t) => {

@@ -1,19 +1,15 @@
 /** `assetlog forward test`: it tries good and bad destinations before the service runs, and changes nothing. */
 
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import type { RequestListener } from 'node:http';
-import { createServer } from 'node:https';
-import { createServer as createTcpServer } from 'node:net';
+import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { runHere } from '../../support/command-output.ts';
 import { entryOf, rewrite, writeDeployments } from '../../support/deployments.ts';
 import { forwardFile } from '../../support/forwarded.ts';
 import { metricsOf, samplesOf } from '../../support/metrics.ts';
-import { makeCertificate, withoutNginx } from '../../support/nginx.ts';
 import { newFolder, run, type Scope, startService } from '../../support/program.ts';
-import { listenOn, startScripted } from '../../world/http-server.ts';
+import { startScripted } from '../../world/http-server.ts';
 
 /** @returns the exit code of `forward test`, and each line of its output */
 async function runTest(t: Scope, ...args: string[]): Promise<[code: unknown, ...lines: string[]]> {
@@ -125,40 +121,4 @@ test('each destination of a file is tried, and each failure is printed with what
   const [wrong, problem] = await runTest(t, '--forward', file);
   assert.equal(wrong, 2);
   assert.match(`${problem}`, /^assetlog: \S+, line 1: destinations\[0\]\.to has the scheme ftp/);
-});
-
-test('a port that accepts connections and never answers is reported with the time that was waited', async (t) => {
-  const port = await listenOn(
-    t,
-    createTcpServer((socket) => socket.on('error', () => {})),
-  );
-  const at = (scheme: string, path = '') => `${scheme}://127.0.0.1:${port}${path}`;
-  const file = join(newFolder(t), 'forward.json');
-  forwardFile(
-    file,
-    ...[at('http'), at('https'), at('nats', '/A'), at('clickhouse+http', '/a.b')].map((to, index) => {
-      return { name: `d${index}`, to };
-    }),
-  );
-  const [code, ...lines] = await runTest(t, '--forward', file);
-  assert.equal(code, 1);
-  const expected = [
-    /: sent no complete reply: no complete reply within 10 s$/,
-    /: cannot be reached: no connection within 10 s$/,
-    /: 127\.0\.0\.1:\d+ does not begin as NATS does within 5 s$/,
-    /: sent no complete reply: no complete reply within 10 s$/,
-  ];
-  for (const [at, pattern] of expected.entries()) assert.match(lines[at] ?? '', pattern);
-});
-
-test('the certificate of a private authority needs its file', { skip: withoutNginx }, async (t) => {
-  const { certificateFile, keyFile } = makeCertificate(newFolder(t));
-  const [cert, key] = [readFileSync(certificateFile, 'utf8'), readFileSync(keyFile, 'utf8')];
-  const create = (listener: RequestListener) => createServer({ cert, key }, listener);
-  const { url } = await startScripted(t, () => [200, '{"seq":0,"id":null}'], { create });
-  const to = ['--forward-to', url];
-  const [code, line] = await runTest(t, ...to);
-  assert.equal(code, 1);
-  assert.match(`${line}`, /its certificate is from no authority that is trusted here/);
-  assert.equal((await runTest(t, ...to, '--forward-ca-file', certificateFile))[0], 0);
 });

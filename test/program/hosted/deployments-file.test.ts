@@ -7,11 +7,10 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileQueue } from '../../../src/config/file-queue.ts';
 import { sha256 } from '../../../src/deployments/tokens.ts';
-import { runHere } from '../../support/command-output.ts';
 import { entryOf, host, REPORT, rewrite, writeDeployments } from '../../support/deployments.ts';
 import { hangFiles } from '../../support/hanging-files.ts';
 import { metricsOf, samplesOf } from '../../support/metrics.ts';
-import { newFolder, startService } from '../../support/program.ts';
+import { newFolder } from '../../support/program.ts';
 import { serve } from '../../support/service.ts';
 import { eventually, within } from '../../support/tools.ts';
 import { ask, get, post } from '../../support/wire.ts';
@@ -177,18 +176,4 @@ test('a start warns of a data folder or a deployments file that others may write
       `${folderMode.toString(8)} ${fileMode.toString(8)} ${group}`,
     );
   }
-});
-
-test('SIGHUP reads the deployments file again, and a printed token works', async (t) => {
-  const { file, args, tokenOf } = writeDeployments(t, ['prod']);
-  const [fresh = '', line = ''] = (await runHere(['token', '--name', 'cron'])).stdout.split('\n');
-  rewrite(file, entryOf('prod', tokenOf('prod')));
-  const service = await startService(t, { args });
-  rewrite(file, { name: 'prod', tokens: [JSON.parse(line)] });
-  process.kill(service.pid, 'SIGHUP');
-  const report = () => ask(service.port, post(`/prod/${REPORT}`, undefined, [`Service-Cloud-Api-Token: ${fresh}`]));
-  await eventually('the new token counts', async () => (await report()).status === 200);
-  const { code, stderr } = await service.kill('SIGTERM');
-  assert.equal(code, 0);
-  assert.ok(!stderr.includes(fresh));
 });
