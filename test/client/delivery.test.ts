@@ -185,6 +185,7 @@ test('Retry-After is honoured, in seconds and as a date', async (t) => {
     [{ 'retry-after': '-1' }, 0],
     [{ 'retry-after': 'soon' }, 0],
     [{ 'retry-after': '1.5' }, 0],
+    [{ 'retry-after': '99999999999999999999' }, 0],
     [{}, 0],
   ];
   for (const status of [408, 429, 503]) {

@@ -4,13 +4,10 @@ import {
   asksForHelp,
   booleanOption,
   duration,
-  flagOf,
   type Options,
   readOptions,
   trueOrFalse,
-  variableOf,
 } from '../../src/config/options.ts';
-import { didYouMean } from '../../src/event/nearest.ts';
 
 interface Values {
   readonly folder: string;
@@ -29,11 +26,6 @@ const options: Options<Values> = {
 };
 const initial = { folder: '.', tag: [], onlyHere: '', yes: false, good: undefined };
 const WORDS = { text: 'WORD…', max: 2 };
-
-test('a flag and a variable are named after the option', () => {
-  assert.equal(flagOf('segmentBytes'), 'segment-bytes');
-  assert.equal(variableOf('segmentBytes'), 'ASSETLOG_SEGMENT_BYTES');
-});
 
 test('flags override the environment; switches and options for one call have no variable', () => {
   const env = { ASSETLOG_YES: 'true', ASSETLOG_ONLY_HERE: 'x', ASSETLOG_TAG: 'a,b', ASSETLOG_FOLDER: '' };
@@ -172,11 +164,6 @@ test('help is requested by an option, not by a value or an operand', () => {
     ['--unknown', '-h'],
   ])
     assert.equal(asksForHelp(args, options, WORDS), false, args.join(' '));
-});
-
-test('the nearest word is suggested, if one is near enough', () => {
-  assert.equal(didYouMean('serv', ['serve', 'healthcheck']), '; did you mean serve?');
-  assert.equal(didYouMean('x', ['serve', 'healthcheck']), '');
 });
 
 test('a duration has a unit, except for 0', () => {

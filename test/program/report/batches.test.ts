@@ -10,6 +10,7 @@ import { startCuttingProxy, uncut } from '../../support/cutting-proxy.ts';
 import { writeDeployments } from '../../support/deployments.ts';
 import { rounds } from '../../support/long.ts';
 import { journalText, newFolder, type Running, startService } from '../../support/program.ts';
+import { record } from '../../support/report.ts';
 import { startScripted } from '../../world/http-server.ts';
 
 function linesOf(count: number): string[] {
@@ -182,15 +183,21 @@ test('lines with a key are sent without their time, which is counted, and with i
   const keyed = '{"type":"observation","asset_key":"b"}';
   await report(from.url, ['--from', '-', '--run-id', 'first'], { input: keyed });
   await report(from.url, ['observation', 'c', '--event-time', '2026-11-20T15:19:45Z']);
+  await record(from, 'check/d?check_name=c&passed=false', { body: '{"metadata":{"n":12345678901234567890,"n":1.0}}' });
   const timesOf = (service: Running) => service.events().map((event) => event['event_time']);
   const input = journalText(from.data);
   const standard = await report(without.url, ['--from', '-'], { input: `${input}{"type":"check"}\n` });
-  assert.deepEqual([standard.code, standard.stdout], [1, '2 recorded, 1 refused\n']);
+  assert.deepEqual([standard.code, standard.stdout], [1, '3 recorded, 1 refused\n']);
   assert.match(standard.stderr, /\n.*: sent without their time, since they have a key: 1 of the recorded lines; .*\n$/);
-  assert.deepEqual(timesOf(without), [undefined, '2026-11-20T15:19:45Z']);
+  const [first, , third] = from.events().map(({ time }) => time);
+  assert.deepEqual(timesOf(without), [undefined, '2026-11-20T15:19:45Z', third]);
+  assert.match(
+    journalText(without.data),
+    /"passed":false,"severity":"ERROR","metadata":\{"n":12345678901234567890,"n":1.0\}/,
+  );
   const moved = await report(kept.url, ['--from', '-', '--keep-times'], { input });
   assert.deepEqual([moved.code, moved.stderr], [0, '']);
-  assert.deepEqual(timesOf(kept), [from.events()[0]?.['time'], '2026-11-20T15:19:45Z']);
+  assert.deepEqual(timesOf(kept), [first, '2026-11-20T15:19:45Z', third]);
   const again = await report(kept.url, ['observation', 'b', '--idempotency-key', 'first/1']);
   assert.match(again.stderr, /answers 422: .*event_time/);
 });

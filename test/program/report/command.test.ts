@@ -1,7 +1,7 @@
 /** `assetlog report` against this service, a hosted one, and servers that misbehave. */
 
 import assert from 'node:assert/strict';
-import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { createServer as createNetServer } from 'node:net';
 import { join } from 'node:path';
@@ -10,7 +10,6 @@ import { report } from '../../support/command-output.ts';
 import { runRows } from '../../support/command-rows.ts';
 import { writeDeployments } from '../../support/deployments.ts';
 import { freePort, journalText, launch, newFolder, run, startService } from '../../support/program.ts';
-import { record } from '../../support/report.ts';
 import { eventually, missing } from '../../support/tools.ts';
 import { listenOn } from '../../world/http-server.ts';
 
@@ -194,33 +193,6 @@ test('a report whose connection breaks ends with 75, is reported as in doubt, an
     stderr,
     /sent no complete reply: .*; it might have been recorded, and sending it again might record it twice\n$/,
   );
-});
-
-test('a journal is replayed into another service, line for line and digit for digit', async (t) => {
-  const [from, to] = await Promise.all([startService(t), startService(t)]);
-  const bodies = [
-    [
-      'materialization',
-      '{"asset_key":["a","b/c"],"data_version":"v\\u2028","description":"é\\ud83d\\ude00","metadata":{"n":12345678901234567890,"n":1.0}}',
-    ],
-    [
-      'check',
-      '{"asset_key":"k","check_name":"c","passed":false,"severity":"WARN","partition":"p","metadata":{"x":null}}',
-    ],
-    ['observation', '{"asset_key":"k","partition":""}'],
-  ];
-  for (const [kind, body = ''] of bodies) await record(from, `${kind}/`, { body });
-  const file = join(from.data, 'events-00000000000000000001.jsonl');
-  const [piped, named] = [
-    await report(to.url, ['--from', '-'], { input: readFileSync(file) }),
-    await report(to.url, ['--from', file]),
-  ];
-  for (const { code, stdout, stderr } of [piped, named]) {
-    assert.deepEqual([code, stdout, stderr], [0, '3 recorded, 0 refused\n', '']);
-  }
-  const times = from.events().map(({ time }) => `,"event_time":"${time}"`);
-  const replayed = reported(from.data).map((line, index) => line + times[index]);
-  assert.deepEqual(reported(to.data), [...replayed, ...replayed]);
 });
 
 test('a signal ends a run after the current line, also while no input arrives', async (t) => {
