@@ -24,18 +24,10 @@ export class SentJournal {
   /** The chain position before each line, and after the last one. */
   readonly chains: ChainPosition[] = [START];
 
-  constructor(count: number, source = SOURCE, eventOf?: (seq: number) => PlainEvent) {
+  constructor(count: number, source = SOURCE, eventOf = (seq: number) => observation(`${source}/${seq}`)) {
     this.source = source;
-    this.grow(count, eventOf);
-  }
-
-  grow(count: number, eventOf?: (seq: number) => PlainEvent): void {
     for (let added = 0; added < count; added += 1) {
-      const { bytes, chain } = makeLines(
-        1,
-        this.chains.at(-1),
-        eventOf ?? ((seq) => observation(`${this.source}/${seq}`)),
-      );
+      const { bytes, chain } = makeLines(1, this.chains.at(-1), eventOf);
       this.lines.push(bytes);
       this.chains.push(chain);
     }

@@ -9,8 +9,9 @@ import { segmentName } from '../../../src/journal/segments.ts';
 import { jsonIn, runHere } from '../../support/command-output.ts';
 import { type CommandRow, runRows } from '../../support/command-rows.ts';
 import { encodeMembers, type PlainEvent } from '../../support/plain-event.ts';
-import { journalText, newFolder, startService } from '../../support/program.ts';
+import { journalText, newFolder } from '../../support/program.ts';
 import { START } from '../../support/segments.ts';
+import { serve } from '../../support/service.ts';
 
 const TIME = '2026-11-20T15:00:00.000Z';
 const orders = ['warehouse', 'orders'];
@@ -43,7 +44,7 @@ const journal = (t: TestContext) =>
 
 test('the JSON has the asset and its lines byte for byte, alike from a folder and from a service', async (t) => {
   const data = journal(t);
-  const { url } = await startService(t, { data });
+  const { url } = await serve(t, { data });
   const lines = journalText(data)
     .split('\n')
     .filter((line) => line.includes('"orders"'));

@@ -8,8 +8,9 @@ import { segmentName } from '../../../src/journal/segments.ts';
 import { agedJournal, hoursAgo } from '../../support/aged-events.ts';
 import { type CommandRow, runRows } from '../../support/command-rows.ts';
 import { encodeMembers, type PlainEvent } from '../../support/plain-event.ts';
-import { newFolder, startService } from '../../support/program.ts';
+import { newFolder } from '../../support/program.ts';
 import { FIRST, START, timedEvents } from '../../support/segments.ts';
+import { serve } from '../../support/service.ts';
 
 const TIME = '2026-11-20T15:00:00.000Z';
 const [LATE, LATER] = ['2026-11-20T10:00:00.1Z', '2026-11-20T10:00:00.25Z'];
@@ -109,7 +110,7 @@ const AGED = [
 
 test('assets are found by key, failing checks and age, alike from a service: one that is stale or missing ends the command with 1', async (t) => {
   const data = agedJournal(t, AGED);
-  const { url } = await startService(t, { data });
+  const { url } = await serve(t, { data });
   const [aged, none] = [['w/checked', 'w/materialized', 'w/observed', 'w/old'], /^assetlog: no assets match/];
   const rows: readonly CommandRow[] = [
     ['assets', 0, ['a', 'a/1', 'a/2', 'ab', 'b', 'c/1', ...aged, 'é/1']],

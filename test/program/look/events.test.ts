@@ -9,8 +9,9 @@ import { encodeBatch } from '../../../src/journal/line/record.ts';
 import { jsonIn, runHere } from '../../support/command-output.ts';
 import { type CommandRow, runRows } from '../../support/command-rows.ts';
 import { encodeMembers, type PlainEvent } from '../../support/plain-event.ts';
-import { journalText, newFolder, run, startService } from '../../support/program.ts';
+import { journalText, newFolder, run } from '../../support/program.ts';
 import { FIRST, flip, START, timedEvents } from '../../support/segments.ts';
+import { serve } from '../../support/service.ts';
 import { noTerminal, onTerminal } from '../../support/terminal.ts';
 
 const KEY = ['warehouse', 'orders'];
@@ -51,7 +52,7 @@ const seqsIn = (text: string): number[] => jsonIn(text).map(({ seq }) => seq);
 
 test('a pipe gets the lines of the journal, byte for byte, and each option filters them, alike from a service', async (t) => {
   const data = journal(t);
-  const { url } = await startService(t, { data });
+  const { url } = await serve(t, { data });
   const [, , third] = jsonIn(journalText(data));
   assert.equal((await run(['events', '--data', data])).stdout, journalText(data));
   const rows: readonly CommandRow[] = [

@@ -5,8 +5,9 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { type CommandRow, runRows } from '../../support/command-rows.ts';
 import type { PlainEvent } from '../../support/plain-event.ts';
-import { newFolder, startService } from '../../support/program.ts';
+import { newFolder } from '../../support/program.ts';
 import { FIRST, flip, timedEvents } from '../../support/segments.ts';
+import { serve } from '../../support/service.ts';
 
 const at = (day: number) => Date.UTC(2026, 10, day, 15);
 const check = (assetKey: readonly string[], passed: boolean): PlainEvent => {
@@ -27,7 +28,7 @@ const lines = timedEvents([
 test('the hint names the filters that exclude all events, and another spelling only of a key without events', async (t) => {
   const data = newFolder(t);
   writeFileSync(join(data, FIRST), lines);
-  const service = await startService(t, { data });
+  const service = await serve(t, { data });
   const spelling = /; for the other spelling of the key run: assetlog /;
   const without = (what: string, ...flags: string[]) =>
     `assetlog: no ${what}s match; without ${flags.join(' or without ')} some match`;
