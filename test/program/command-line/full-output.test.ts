@@ -37,23 +37,29 @@ test('a command whose output cannot be written ends with an exit code other than
 });
 
 test('a printed program has the bytes of its source, and is appended to a file once, not after another version of it', async (t) => {
-  const folder = newFolder(t);
-  const files = { dagster: 'sensor', pytest: 'fixtures', python: 'client', relay: 'relay' };
-  await each(Object.entries(files), 3, async ([name, word]) => {
-    const file = join(folder, name);
-    writeFileSync(file, '# mine\n');
-    const append = () => run([name], { under: ['sh', '-c', `exec "$@" >> '${file}'`, 'sh'] });
-    assert.equal((await append()).code, 0);
-    const once = readFileSync(file, 'utf8');
-    assert.equal(once, `# mine\n${readFileSync(join(root, `src/commands/printed/assetlog_${word}.py`), 'utf8')}`);
-    const [, head = ''] = /^# mine\n(# .* assetlog \S+): /.exec(once) ?? [];
-    const refused = `assetlog: the file has "${head}" already; remove that first, and append to the file again\n`;
-    const second = await append();
-    assert.deepEqual([second.code, second.stderr], [2, refused]);
-    writeFileSync(file, once.replaceAll(version, '0.1.0'));
-    assert.match((await append()).stderr, /assetlog 0\.1\.0" already; /);
-    assert.equal(readFileSync(file, 'utf8'), once.replaceAll(version, '0.1.0'));
-    assert.equal((await run([name], { under: ['sh', '-c', `exec "$@" > '${file}'`, 'sh'] })).code, 0);
-    assert.equal(readFileSync(file, 'utf8'), once.slice('# mine\n'.length));
-  });
+  const file = join(newFolder(t), 'conftest.py');
+  const print = (name: string, to: '>' | '>>') =>
+    run([name], { under: ['sh', '-c', `exec "$@" ${to} '${file}'`, 'sh'] });
+  for (const [name, word] of Object.entries({
+    dagster: 'sensor',
+    pytest: 'fixtures',
+    relay: 'relay',
+    python: 'client',
+  })) {
+    assert.equal((await print(name, '>')).code, 0);
+    assert.equal(
+      readFileSync(file, 'utf8'),
+      readFileSync(join(root, `src/commands/printed/assetlog_${word}.py`), 'utf8'),
+    );
+  }
+  writeFileSync(file, '# mine\n');
+  assert.equal((await print('python', '>>')).code, 0);
+  const once = readFileSync(file, 'utf8');
+  const [, head = ''] = /^# mine\n(# .* assetlog \S+): /.exec(once) ?? [];
+  const refused = `assetlog: the file has "${head}" already; remove that first, and append to the file again\n`;
+  const second = await print('python', '>>');
+  assert.deepEqual([second.code, second.stderr], [2, refused]);
+  writeFileSync(file, once.replaceAll(version, '0.1.0'));
+  assert.match((await print('python', '>>')).stderr, /assetlog 0\.1\.0" already; /);
+  assert.equal(readFileSync(file, 'utf8'), once.replaceAll(version, '0.1.0'));
 });
