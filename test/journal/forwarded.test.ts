@@ -38,29 +38,6 @@ async function read(disk: Disk): Promise<Line[]> {
   return lines;
 }
 
-test('a forwarded line keeps the id and the time of its first recorder, also in a batch with own lines', async (t) => {
-  const disk = openDisk(newFolder(t));
-  const journal = await open(disk);
-  const together = [
-    journal.append(own('a')),
-    journal.append(forwarded(7), forwarded(8)),
-    journal.append(own('b')),
-    journal.append(own('c'), forwarded(9)),
-  ];
-  for (const result of await Promise.all(together)) assert.deepEqual(result, { kind: 'recorded' });
-  await journal.journal.close();
-  const events = (await read(disk)).map(({ event }) => event);
-  assert.deepEqual(
-    events.map(({ asset_key }) => asset_key[0]),
-    ['a', 'f7', 'f8', 'b', 'c', 'f9'],
-  );
-  assert.equal(new Set(events.map(({ time }) => time)).size, 1, 'one batch');
-  assert.equal(new Set(events.map(({ id }) => id)).size, 6);
-  const kept = events.map(({ id, from, recorded }) => from && [id, from[0], from[1], recorded]);
-  const expected = (seq: number) => [idOf(seq), SOURCE, seq, RECORDED];
-  assert.deepEqual(kept, [undefined, expected(7), expected(8), undefined, undefined, expected(9)]);
-});
-
 for (const segmentBytes of [1_000_000, 1]) {
   const where = segmentBytes === 1 ? 'in sidecars' : 'in the last file';
   test(`the idempotency key of a forwarded event is recorded but not looked up, ${where} [forwarded-2]`, async (t) => {

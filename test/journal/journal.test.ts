@@ -8,7 +8,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { type Disk, openDisk } from '../../src/journal/disk.ts';
 import { SEQ_MAX } from '../../src/journal/line/record.ts';
 import { goneName, segmentName } from '../../src/journal/segments.ts';
-import { described, nextSeqsTo, openJournal, openSimulated, quickLimits, recorded } from '../support/journal.ts';
+import { described, openJournal, openSimulated, quickLimits, recorded } from '../support/journal.ts';
 import { newFolder } from '../support/program.ts';
 import { FIRST } from '../support/segments.ts';
 import { eventually } from '../support/tools.ts';
@@ -108,20 +108,6 @@ test('no write of several lines exceeds batchBytesMax, whatever the characters',
     assert.ok(most > batchBytesMax / 8 && most <= batchBytesMax, `${most} bytes of ${text}`);
     await journal.close();
   }
-});
-
-test('a follower is notified when the journal is open and after the sync of each batch, never before', async () => {
-  const disk = new SimulatedDisk();
-  const calls: number[] = [];
-  const { report } = await openJournal(disk, { followers: [nextSeqsTo(calls)] });
-  assert.deepEqual(calls, [1]);
-  const release = hold(disk, 'sync');
-  const batch = Promise.all(['a', 'b'].map((name) => report(name)));
-  while (!disk.calls.includes(`sync ${FIRST}`)) await turn();
-  assert.deepEqual(calls, [1]);
-  release();
-  await batch;
-  assert.deepEqual(calls, [1, 3]);
 });
 
 test('a journal with the largest seq refuses further events with the reason, even after the next start', async () => {

@@ -12,7 +12,7 @@ import { aged, diskWith, type Files, flip, makeLines, quiet, segment, timed } fr
 import { carryOut, recover, verify } from '../support/standard-limits.ts';
 import { eventually } from '../support/tools.ts';
 import { gate } from '../world/gate.ts';
-import { eachCall, remainsOf, settled } from '../world/power.ts';
+import { eachCall, settled } from '../world/power.ts';
 import { type SimulatedDisk, systemError } from '../world/simulated-disk.ts';
 
 const DAY_MS = 24 * 3_600_000;
@@ -192,30 +192,6 @@ async function assertValid(disk: SimulatedDisk, when: string): Promise<void> {
   const { notices } = await retain(disk, { retainDays: 1 });
   assert.deepEqual(journalNames(disk), [removed(30), segmentName(31)].sort(), when);
   for (const { level } of notices) assert.equal(level, 'info', when);
-}
-
-/** Each removes all files but the newest: 1 PiB is more than the free space of the simulated disk. */
-const ALL_CLOSED: readonly Retain[] = [{ retainDays: 1 }, { keepFree: 2 ** 50 }];
-
-for (const limit of ALL_CLOSED) {
-  test(`a kill or a power cut at any call with ${Object.keys(limit)}: the next start succeeds, and the next run completes the removal`, async () => {
-    for (const trial of eachCall('power')) {
-      const disk = diskWith(fourFiles());
-      await retain(disk, { retainDays: 4 }); // leaves an older marker
-      await trial.run(disk, () => retain(disk, limit));
-      await assertValid(disk.afterCrash(), trial.when);
-      // The state that the next run finds might not be on stable storage.
-      for (const again of eachCall('power')) {
-        const second = disk.afterCrash();
-        await again.run(second, () => retain(second, limit));
-        const entries = again.number % 2 === 0 ? 'none' : 'half';
-        const cut = second.afterPowerCut({ entries, share: 0, behind: 'nothing' });
-        await assertValid(cut, `${trial.when}, then ${again.when}`);
-      }
-      for (const remains of remainsOf([0, 0.5, 1], ['nothing']))
-        await assertValid(disk.afterPowerCut(remains), `${trial.when}, ${JSON.stringify(remains)}`);
-    }
-  });
 }
 
 for (const what of ['once', 'always'] as const) {

@@ -123,27 +123,6 @@ test('a failed sync refuses a report and all that joined it', async () => {
   assert.equal((await append(event('k'))).kind, 'refused');
 });
 
-test('each event of a report is new, known or a conflict, and one conflict refuses all of them', async () => {
-  const { disk, append } = await openNew();
-  assert.deepEqual(await append(event('a'), event(undefined), event('b')), RECORDED);
-  assert.deepEqual(await append(event('c'), event('b'), event(undefined), event('a')), {
-    kind: 'recorded',
-    replayed: [1, 3],
-  });
-  assert.deepEqual(await append(event('d'), event('b', 'other')), conflict('b', 'description', 1));
-  assert.deepEqual(await append(event('d'), event('e'), event('d')), { kind: 'recorded', replayed: [2] });
-  assert.deepEqual(await append(event('f'), event('g'), event('f', 'other')), conflict('f', 'description', 2, 0));
-  assert.deepEqual(await append(event('a'), event('b')), { kind: 'recorded', replayed: [0, 1] });
-  assert.deepEqual(await append(event('a', '1'), event('h'), event('b', '2')), {
-    kind: 'conflict',
-    conflicts: [
-      { index: 0, key: 'a', member: 'description', first: undefined },
-      { index: 2, key: 'b', member: 'description', first: undefined },
-    ],
-  });
-  assert.deepEqual(recordedKeys(disk), ['a', undefined, 'b', 'c', undefined, 'd', 'e']);
-});
-
 test('conflicts can be left out: the other events are recorded, and the key still belongs to its event', async () => {
   const { disk, append, journal } = await openNew();
   assert.deepEqual(await append(event('a')), RECORDED);

@@ -29,7 +29,6 @@ import {
   segment,
 } from '../../support/segments.ts';
 import { recover, verify } from '../../support/standard-limits.ts';
-import { eachCall } from '../../world/power.ts';
 import { SimulatedDisk, systemError } from '../../world/simulated-disk.ts';
 
 const { bytes: three, lines, chain: afterThree } = makeLines(3);
@@ -477,33 +476,6 @@ test('the last file is rewritten after an unclean stop, and only then [recovery-
     `open ${FIRST}`,
   ]);
 });
-
-for (const [what, stop, code] of [
-  ['once', {}, 'EIO'],
-  ['once', {}, 'ENOSPC'],
-  ['always', {}, 'EIO'],
-  ['power', {}, undefined],
-  ['power', CLEAN_STOP, undefined],
-] as const) {
-  const fault = what === 'power' ? 'a kill' : `${code}, ${what},`;
-  const after = stop === CLEAN_STOP ? 'after a clean stop' : 'with a torn end';
-  test(`after ${fault} at any call of a start ${after}, the next start finds every good line`, async () => {
-    const end = stop === CLEAN_STOP ? '' : 'torn';
-    for (const trial of eachCall(what, code)) {
-      const disk = diskWith({ [FIRST]: Buffer.concat([three, Buffer.from(end)]), ...stop });
-      await trial.run(disk, () => recover(disk, quiet));
-      const left = disk.afterCrash();
-      const found = await recover(left, quiet);
-      assert.deepEqual(left.bytes(FIRST), three, trial.when);
-      assert.equal(found.chain.seq, 4);
-      const aside = left.names().filter((name) => name.includes('.torn'));
-      const isKept = aside.some((name) => left.text(name) === end);
-      assert.equal(isKept, end !== '', trial.when);
-      const others = left.names().filter((name) => !aside.includes(name));
-      assert.deepEqual(others, [FIRST], `${trial.when}: a partial file is left`);
-    }
-  });
-}
 
 test('a start that lost its lock while reading does not replace the file, since another process might append to it', async () => {
   for (const end of ['', '{"seq":4,"torn']) {
