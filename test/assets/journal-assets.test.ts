@@ -3,11 +3,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { KeyMemory } from '../../src/journal/keys/memory.ts';
 import { contentsOf, STATE_FILE, segmentName } from '../../src/journal/segments.ts';
 import { countOf, createKept, eventAt, type KeptOptions, openKept } from '../support/kept-assets.ts';
 import { rounds } from '../support/long.ts';
-import type { PlainEvent } from '../support/plain-event.ts';
 import { makeLines } from '../support/segments.ts';
 import { gate } from '../world/gate.ts';
 import { everyRemains, settled } from '../world/power.ts';
@@ -48,25 +46,6 @@ async function foldedAnew(disk: SimulatedDisk): Promise<unknown> {
   return (await kept.state()).assets;
 }
 
-test('the state is the same from live events, from its file and from the lines, after a stop and after a crash', async () => {
-  let disk = new SimulatedDisk();
-  let n = 0;
-  for (let round = 0; round < 6; round += 1) {
-    const kept = await openKept(disk, { journal: { segmentBytes: 2_000 } });
-    await report(kept, n + 1, n + 17);
-    await kept.report(Array.from({ length: 8 }, (_, index) => eventAt(n + 18 + index)));
-    n += 25;
-    const { assets, sinceSeq, unseen } = await kept.state();
-    assert.deepEqual([countOf(assets), sinceSeq, unseen], [n, 1, []]);
-    assert.deepEqual(assets, await foldedAnew(disk));
-    if (round % 2 === 0) await kept.journal.close();
-    else disk = disk.afterCrash();
-    assert.equal(disk.names().includes(STATE_FILE), true);
-  }
-  const stopped = await openKept(disk);
-  assert.deepEqual((await stopped.state()).assets, await foldedAnew(disk));
-});
-
 test('a start reads only the lines after the state file', async () => {
   const disk = new SimulatedDisk();
   const first = await openKept(disk, { journal: { segmentBytes: 2_000 } });
@@ -98,20 +77,6 @@ test('events that retention removed stay counted in the state, also after each p
     }
   }
   assert.ok(contentsOf(disk.names()).removedLast > 120, 'files were removed');
-});
-
-test('a refused report and a repeated report do not change the state', async () => {
-  const disk = new SimulatedDisk();
-  const kept = await openKept(disk, { journal: { keyMemory: new KeyMemory(100) } });
-  const keyed: PlainEvent = { ...eventAt(1), idempotencyKey: 'k' };
-  for (let n = 0; n < 3; n += 1) assert.equal(await kept.report([keyed]), undefined);
-  disk.fault = (call, name) => (call === 'write' && name === segmentName(1) ? systemError('ENOSPC', name) : undefined);
-  assert.notEqual(await kept.report([eventAt(2)]), undefined);
-  disk.fault = () => undefined;
-  const { assets } = await kept.state();
-  assert.equal(countOf(assets), 1);
-  assert.equal(await kept.report([eventAt(3)]), undefined);
-  assert.equal(countOf((await kept.state()).assets), 2);
 });
 
 test('events recorded while the lines are read are counted once and not delayed [journal-assets-5]', async () => {
@@ -281,14 +246,6 @@ test('a state of another journal, or one ahead of its journal, is rebuilt from t
   older.put(segmentName(1), lines.subarray(0, lines.lastIndexOf('\n', -2) + 1));
   older.drop('.stopped-cleanly');
   assert.equal(countOf((await (await openKept(older)).state()).assets), 49);
-});
-
-test('without a state file the state counts from the first event that is left', async () => {
-  const disk = await leftBehind();
-  disk.drop(STATE_FILE);
-  const { removedLast } = contentsOf(disk.names());
-  const { assets, sinceSeq, unseen } = await (await openKept(disk)).state();
-  assert.deepEqual([countOf(assets), sinceSeq, unseen], [100 - removedLast, removedLast + 1, []]);
 });
 
 test('the state file is written when a segment closes and the journal has grown by the size of the state', async () => {

@@ -9,7 +9,7 @@ import { limits } from '../../src/config/limits.ts';
 import { backUp } from '../../src/journal/look/backup.ts';
 import { planRepair } from '../../src/journal/look/repair.ts';
 import type { Progress } from '../../src/journal/progress.ts';
-import { contentsOf, goneName, STATE_FILE, segmentName } from '../../src/journal/segments.ts';
+import { goneName, STATE_FILE, segmentName } from '../../src/journal/segments.ts';
 import { countOf, eventAt, type KeptJournal, openKept } from '../support/kept-assets.ts';
 import { diskWith, flip, segment } from '../support/segments.ts';
 import { carryOut, verify } from '../support/standard-limits.ts';
@@ -30,20 +30,6 @@ async function read(disk: SimulatedDisk, progress = AT_REST) {
   const assets = JSON.parse(JSON.stringify([...kept.states.inOrder()].map((asset) => assetJson(asset, 0))));
   return { assets, firstSeq, remarks, kept };
 }
-
-test('a command reads the state file and the lines after it, also while a service writes them', async () => {
-  const disk = new SimulatedDisk();
-  const kept = await openKept(disk, { journal: RETAIN });
-  for (let n = 1; n <= 60; n += 1) {
-    await report(kept, n, n);
-    await settled(20);
-    const { assets, firstSeq, remarks } = await read(disk.afterCrash());
-    assert.deepEqual([countOf(assets), remarks], [n, []]);
-    assert.deepEqual(assets, (await kept.state()).assets);
-    assert.equal(firstSeq, contentsOf(disk.names()).segments[0]?.firstSeq);
-  }
-  assert.ok(contentsOf(disk.names()).removedLast > 20);
-});
 
 test('a command reads again if retention removed lines after it had read the state file', async () => {
   const disk = new SimulatedDisk();

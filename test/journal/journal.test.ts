@@ -45,13 +45,6 @@ for (const [kind, makeDisk] of Object.entries(disks)) {
     assert.deepEqual(await Promise.all(accepted), [undefined, undefined, undefined]);
     assert.deepEqual(await recorded(disk), ['a', 'b', 'c']);
   });
-
-  test(`${kind}: a closed journal accepts nothing`, async (t) => {
-    const { journal, report } = await openJournal(makeDisk(t));
-    await journal.close();
-    assert.equal(await report('late'), 'the service is stopping');
-    await journal.close();
-  });
 }
 
 test('no event is acknowledged before the sync that covers it has returned', async () => {

@@ -224,28 +224,6 @@ test('an event that is damaged in one file is taken from another file that has i
   assert.deepEqual([eventsOf(disk), plan.lost], [contentOf(lines), []]);
 });
 
-test('a repair of an end that a start refuses keeps every good line before it', async () => {
-  const ends = [Buffer.alloc(10_000_000), Buffer.alloc(10_000_000, 0xff), makeLines(1, { seq: 20, crc: 1 }).bytes];
-  for (const end of ends) {
-    const disk = diskWith({ [FIRST]: Buffer.concat([all, end]) });
-    const plan = await repair(disk);
-    assert.deepEqual(disk.bytes(FIRST), all);
-    assert.equal(plan.files[0]?.kept, LINES);
-    await recover(disk, quiet);
-  }
-});
-
-test('events of a missing file are marked as lost, and no other file is changed', async () => {
-  const files = { [FIRST]: all, [segmentName(20)]: segment(20, 2) };
-  const disk = diskWith(files);
-  const plan = await repair(disk);
-  assert.deepEqual(plan.files, []);
-  assert.deepEqual(filesOf(disk), { ...files, [goneName({ first: 13, last: 19 }, 'lost')]: Buffer.alloc(0) });
-  const missingFirst = diskWith({ [segmentName(20)]: segment(20, 2) });
-  await repair(missingFirst);
-  assert.ok(missingFirst.names().includes(goneName({ first: 1, last: 19 }, 'lost')));
-});
-
 test('a journal of which only the marker of removed events is left continues after these', async () => {
   const disk = diskWith({ [goneName({ first: 1, last: 8 }, 'removed')]: Buffer.alloc(0) });
   await repair(disk);
@@ -298,13 +276,6 @@ test('a bad last line counts as a lost event, also if nothing of its form is lef
     assert.deepEqual(plan.lost, lost === 0 ? [] : [{ first: 12, last: 11 + lost }], end.toString());
     assert.equal((await recover(disk, quiet)).chain.seq, 12 + lost);
   }
-});
-
-test('a torn end without other damage is left to the start', async () => {
-  const files = { [FIRST]: all.subarray(0, -10) };
-  const disk = diskWith(files);
-  await repair(disk);
-  assert.deepEqual(filesOf(disk), files);
 });
 
 const REMAINS: readonly Remains[] = [
