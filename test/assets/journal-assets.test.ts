@@ -261,18 +261,6 @@ test('the state file is written when a segment closes and the journal has grown 
   assert.ok(writes >= 3 && writes < files / 3, `${writes} of ${files}`);
 });
 
-test('the state of an idle journal can be dropped from memory, and is read again from its file', async () => {
-  const disk = new SimulatedDisk();
-  const kept = await openKept(disk, { limits: { assetBytesMax: 3_000 } });
-  await report(kept, 1, 20);
-  assert.ok(kept.assets.bytes > 0);
-  await kept.journal.close();
-  const { assets } = await kept.state();
-  kept.assets.drop();
-  assert.equal(kept.assets.bytes, 0);
-  assert.deepEqual((await kept.state()).assets, assets);
-});
-
 test('the state of a closed journal is read again when another process has changed its file', async () => {
   const disk = new SimulatedDisk();
   const kept = await openKept(disk);

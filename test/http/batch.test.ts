@@ -82,17 +82,11 @@ test('only the first wrong items are listed, and all are counted', () => {
   assert.equal(send(`${good}\n${`${wrong}\n`.repeat(250)}`, LENIENT).reply.failed, 250);
 });
 
-test('an empty batch, too many items and other bodies are refused', () => {
+test('a batch with too many items is refused', () => {
   const few = { ...limits, batchItemsMax: 2 };
   for (const [body, sent, problem] of [
-    ['', {}, /^the batch is empty/],
-    ['\n \r\n', {}, /^the batch is empty/],
-    ['[]', JSON_ARRAY, /^the batch is empty/],
     [`${good}\n`.repeat(3), {}, /^the batch has more than 2 items; send it in parts/],
     [`[${good},${good},${good}]`, JSON_ARRAY, /^the batch has more than 2 items/],
-    [good, JSON_ARRAY, /^the body must be a JSON array of reports, or one report per line/],
-    [`[${good}`, JSON_ARRAY, /^the body is not valid JSON at line 1, column /],
-    [Buffer.from([0x22, 0xff, 0x22]), {}, /^the body is not UTF-8: byte 2/],
   ] as const) {
     const { status, error } = refused(body, sent, few);
     assert.equal(status, 400);
