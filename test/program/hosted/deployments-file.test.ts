@@ -116,7 +116,7 @@ test('when two reads of the deployments file overlap, the later one counts', asy
 
 test('a deployments file that does not answer is in the log and in /readyz, and is used again when it does', async (t) => {
   const { file, args, notices, reload, report, get, tokenOf, stop } = await host(t, ['prod', 'test'], {
-    limits: { fileReadMs: 100 },
+    limits: { fileReadMs: 2_000 }, // a busy machine needs some of it for a file that answers
   });
   const files = hangFiles(t, (path) => path === file);
   rewrite(file, entryOf('test', tokenOf('test')));
@@ -135,7 +135,6 @@ test('a deployments file that does not answer is in the log and in /readyz, and 
   assert.deepEqual([lines().length, files.waiting], [1, [file]]);
   files.open();
   await eventually('the file is read', async () => (await report('prod')).status === 401);
-  // A busy machine can take longer than 100 ms for a later read, which is said for a moment.
   await eventually('it is said no more', async () => (await get('/readyz')).body === '{"status":"ok"}');
   const again = hangFiles(t, (path) => path === file);
   await eventually('it is being read', () => again.waiting.length > 0);
