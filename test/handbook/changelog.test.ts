@@ -5,13 +5,17 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { version } from '../../src/config/names.ts';
+import { page } from '../support/handbook.ts';
 import { root } from '../support/program.ts';
 
 test('the newest changes are those of the version of the program, and each version has a date', () => {
-  const page = readFileSync(join(root, 'bin/CHANGELOG.md'), 'utf8');
-  const headings = page.match(/^## .*$/gm) ?? [];
+  const changes = readFileSync(join(root, 'bin/CHANGELOG.md'), 'utf8');
+  const headings = changes.match(/^## .*$/gm) ?? [];
   const sections = headings.map((heading) => /^## (\d+\.\d+\.\d+) \((\d{4}-\d\d-\d\d)\)$/.exec(heading) ?? []);
   assert.equal(sections[0]?.[1], version);
+  for (const text of [`\n| ${version} |`, `grep "^assetlog ${version}$"`])
+    assert.ok(page('upgrade').includes(text), text);
+  assert.ok(page('install').includes(`./assetlog-${version}.tgz`));
   const dates = sections.map(([, , date = 'no date']) => date);
   assert.deepEqual(dates, dates.toSorted().reverse(), headings.join('\n'));
   const manifests = ['package.json', 'package-lock.json'].map((file) => {

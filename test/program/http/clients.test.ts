@@ -4,14 +4,12 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
-import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import { journalText, type Running, startService } from '../../support/program.ts';
-import { type Reported, record, reportOne } from '../../support/report.ts';
-import { FIRST } from '../../support/segments.ts';
-import { missing, pythonText } from '../../support/tools.ts';
+import { type Running, startService } from '../../support/program.ts';
+import type { Reported } from '../../support/report.ts';
+import { missing } from '../../support/tools.ts';
 
 interface Client {
   /** Completes "… gets 200, and its line is recorded". */
@@ -24,12 +22,9 @@ interface Client {
 }
 
 const run = promisify(execFile);
-const noPython = missing('python3 is not installed', 'python3', ['--version']);
 const noCurl = missing('curl is not installed', 'curl', ['--version']);
 const HTTP2 = ['-c', 'curl --version | grep -qw HTTP2'];
 const noHttp2InCurl = missing('curl without HTTP/2, or none, is installed', 'sh', HTTP2);
-
-const EMPTY = pythonText('report-empty.py');
 
 /** @param trace what curl has to print about the exchange */
 async function curl(url: string, args: readonly string[], trace: RegExp): Promise<Reported> {
@@ -42,18 +37,6 @@ async function curl(url: string, args: readonly string[], trace: RegExp): Promis
 }
 
 const clients: readonly Client[] = [
-  {
-    // Without a body it still sends the Content-Type of a form.
-    name: 'Python urllib with data of zero bytes',
-    missing: noPython,
-    report: async ({ url }) => {
-      // A proxy of the environment must not be used for this machine.
-      const env = { ...process.env, NO_PROXY: '*', no_proxy: '*' };
-      const [status, body = ''] = (await run('python3', ['-c', EMPTY, url], { env })).stdout.split(' ');
-      return { status: Number(status), body };
-    },
-    line: { type: 'AssetObservation', asset_key: ['urllib', 'empty'], tags: { data_version: 'v1' } },
-  },
   {
     name: 'Node http with a chunked body and without Accept',
     missing: false,
@@ -76,14 +59,6 @@ const clients: readonly Client[] = [
       tags: { data_version: 'v2' },
       metadata: { text: 'é' },
     },
-  },
-  {
-    // Wrappers around fetch often set the header even without a body.
-    name: 'fetch with Content-Type: application/json and no body',
-    missing: false,
-    report: (service) =>
-      reportOne(service, 'materialization/fetch/empty', { headers: { 'Content-Type': 'application/json' } }),
-    line: { type: 'AssetMaterialization', asset_key: ['fetch', 'empty'] },
   },
   {
     name: 'curl that waits for 100 Continue before its chunked body',
@@ -118,24 +93,4 @@ test('the reports of real clients are recorded', async (t) => {
       assert.deepEqual([seq, reported], [before + 1, line]);
     });
   }
-});
-
-/** Digits that a reader of doubles would lose, and characters at which some readers split lines. */
-const difficultMetadata =
-  '{"rows":12345678901234567890,"ratio":1.0,"huge":1e400,"precise":0.12345678901234567890,"text":"a\\u2028b"}';
-
-const READ_JOURNAL = pythonText('read-journal.py');
-
-test('Python reads the journal line by line and gets what was reported, integers digit for digit', {
-  skip: noPython,
-}, async (t) => {
-  const service = await startService(t);
-  await record(service, 'materialization/read/numbers', { body: `{ "metadata": ${difficultMetadata} }` });
-  await record(service, 'observation/', { body: '{"asset_key":["read","é\u2028\u0085/x"]}' });
-  assert.ok(journalText(service.data).includes(`,"metadata":${difficultMetadata},`));
-  const { stdout } = await run('python3', ['-c', READ_JOURNAL, join(service.data, FIRST)]);
-  assert.deepEqual(stdout.trimEnd().split('\n'), [
-    '[1, "AssetMaterialization", ["read", "numbers"], 12345678901234567890, "a\\u2028b"]',
-    '[2, "AssetObservation", ["read", "\\u00e9\\u2028\\u0085/x"], null, null]',
-  ]);
 });

@@ -534,28 +534,6 @@ test('no status of the source is missing from the document', () => {
   assert.ok(found > 30, `${found} places`);
 });
 
-test('the document has the limits of the service', () => {
-  const { info, components, paths } = documentOf(modes[0]);
-  for (const name of [
-    'bodyBytesMax',
-    'bodyMembersMax',
-    'jsonDepthMax',
-    'headBytesMax',
-    'headersMax',
-    'keyBytesMax',
-  ] as const)
-    assert.match(info.description, new RegExp(`\\b${limits[name]} `), name);
-  assert.equal(components.schemas['KeyPart']?.['maxLength'], limits.keyBytesMax);
-  assert.match(components.responses['413']?.description ?? '', new RegExp(`\\b${limits.bodyBytesMax} bytes`));
-  const content: Readonly<Record<string, { schema: Body }>> | undefined =
-    paths[`${batchPath}/`]?.post?.requestBody?.content;
-  assert.ok(content !== undefined);
-  for (const [type, { schema }] of Object.entries(content)) {
-    if (type === 'application/json') continue;
-    assert.match(schema.description ?? '', new RegExp(`\\b${limits.batchItemsMax}\\b`), type);
-  }
-});
-
 const notBuilt = !existsSync(join(root, 'dist/event.schema.json')) && 'nothing is built here';
 test('the shipped documents equal the served ones', { skip: notBuilt }, () => {
   const read = (name: string) => JSON.parse(readFileSync(join(root, 'dist', name), 'utf8'));

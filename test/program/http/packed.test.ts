@@ -5,8 +5,6 @@ import { request } from 'node:http';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { deflateRawSync, gzipSync } from 'node:zlib';
-import { limits } from '../../../src/config/limits.ts';
-import { SentJournal } from '../../support/forwarding.ts';
 import { journalText } from '../../support/program.ts';
 import { type Served, serve } from '../../support/service.ts';
 import { eventually } from '../../support/tools.ts';
@@ -181,19 +179,4 @@ test('bodies that are decompressed share the memory of bodies, and get 503 when 
   assert.equal(recordedIn(service), before + statuses.filter((status) => status === 200).length + 1);
   const alone = await serve(t, { limits: { ...some, uploadBytesMax: bodyBytesMax } });
   assert.equal((await send(alone, packed)).status, 200, 'one alone has a place');
-});
-
-test('a hub accepts compressed lines of a journal', async (t) => {
-  const service = await serve(t);
-  const sent = new SentJournal(20);
-  const path = `/forward/${sent.source}/1`;
-  const crc = { 'Assetlog-Crc': sent.crc(1) };
-  const put = (body: Buffer) => send(service, body, { path, method: 'PUT', headers: crc });
-  assert.equal((await put(gzipSync(sent.bytes(1, 20)))).status, 200);
-  assert.equal(recordedIn(service), 20);
-  const { status, error } = await put(gzipSync(Buffer.alloc(limits.forwardBodyBytesMax + 1, ' ')));
-  assert.deepEqual(
-    [status, error.split(';')[0]],
-    [413, `the decompressed body is larger than ${4 * 1024 * 1024} bytes`],
-  );
 });

@@ -1,14 +1,11 @@
 /** `GET /assets` of a running service: the same as `assetlog assets --json` on its folder. */
 
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
 import { test } from 'node:test';
-import { segmentFirstSeq } from '../../../src/journal/segments.ts';
 import { runHere } from '../../support/command-output.ts';
 import { rounds } from '../../support/long.ts';
 import { type Running, startService } from '../../support/program.ts';
 import { record } from '../../support/report.ts';
-import { eventually } from '../../support/tools.ts';
 import { errorOf } from '../../support/wire.ts';
 
 async function linesAt(service: Pick<Running, 'url'>, query = '', headers: Record<string, string> = {}) {
@@ -70,30 +67,6 @@ test('assets are sent in pages by key, and a query that makes no sense is refuse
     const reply = await fetch(`${service.url}/assets?${query}`);
     assert.equal(reply.status, 400);
     assert.match(errorOf({ body: await reply.text() }), error);
-  }
-});
-
-test('events that retention removed stay in the state of the assets, marked as removed, also after a crash', async (t) => {
-  let service = await startService(t, { args: ['--segment-bytes', '4096', '--retain-bytes', '16384'] });
-  const { data } = service;
-  const count = 300;
-  for (let first = 0; first < count; first += 10) {
-    const items = Array.from({ length: 10 }, (_, at) => ({ type: 'observation', asset_key: `${first + at}` }));
-    await report(service, 'batch/', items);
-  }
-  const firstSeq = () => {
-    const [oldest] = readdirSync(data).filter((name) => name.endsWith('.jsonl'));
-    return segmentFirstSeq(oldest!)!;
-  };
-  for (const _ of [1, 2]) {
-    await eventually('retention has removed its files', async () => {
-      const shown = (await linesAt(service, '?limit=1000')).trimEnd().split('\n');
-      assert.equal(shown.length, count);
-      const kept = shown.map((line) => JSON.parse(line).observation).filter(({ removed }) => removed !== true);
-      return kept.length < count && Math.min(...kept.map(({ seq }) => seq)) === firstSeq();
-    });
-    await service.kill('SIGKILL');
-    service = await startService(t, { data });
   }
 });
 

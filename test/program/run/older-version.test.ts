@@ -7,10 +7,9 @@ import { test } from 'node:test';
 import { encodeBatch } from '../../../src/journal/line/record.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
 import { askHub, SentJournal } from '../../support/forwarding.ts';
-import { page } from '../../support/handbook.ts';
 import { beforeBatches } from '../../support/older-program.ts';
 import { encodeMembers, type PlainEvent } from '../../support/plain-event.ts';
-import { eventsIn, journalText, newFolder, run, startService } from '../../support/program.ts';
+import { eventsIn, newFolder, run, startService } from '../../support/program.ts';
 import { ask, post } from '../../support/wire.ts';
 
 const common = { assetKey: ['warehouse', 'orders'], metadata: '{"rows":1.0,"note":",\\"event_time\\":\\"x\\""}' };
@@ -52,27 +51,6 @@ test('an older program verifies, lists, sums up and continues a journal with the
   assert.deepEqual([now.code, /\n {2}events +6\n/.test(now.stdout)], [0, true], now.stdout);
 });
 
-test('a journal of an older program is verified, listed and continued', {
-  skip: beforeBatches.isMissing,
-}, async (t) => {
-  const before = { program: [process.execPath, await beforeBatches.build(t)] };
-  const old = await startService(t, before);
-  const body = JSON.stringify({ partition: 'p', metadata: { a: '}', b: ['"'] } });
-  assert.equal((await ask(old.port, post('/report_asset_materialization/a', body))).status, 200);
-  assert.equal((await ask(old.port, post('/report_asset_check/a?check_name=c&passed=true'))).status, 200);
-  await old.kill();
-
-  const service = await startService(t, { data: old.data });
-  assert.equal((await ask(service.port, post(`/report_asset_observation/a?event_time=${eventTime}`))).status, 200);
-  await service.kill();
-  const verified = await run(['verify', '--data', old.data]);
-  assert.deepEqual([verified.code, /\n {2}events +3\n/.test(verified.stdout)], [0, true], verified.stdout);
-  const listed = await run(['events', '--data', old.data]);
-  assert.equal(listed.stdout, journalText(old.data));
-  const again = await run(['verify', '--data', old.data], before);
-  assert.equal(again.code, 0, again.stdout);
-});
-
 test('retention of a program from before forwarding makes a hub forget a device only after a stop that was not clean', {
   skip: beforeBatches.isMissing,
 }, async (t) => {
@@ -103,14 +81,4 @@ test('retention of a program from before forwarding makes a hub forget a device 
     const again = await startService(t, { data, args });
     assert.equal((await askHub(again.url)).body['seq'], knownSeq, signal);
   }
-});
-
-test('each version has its own number, which the handbook names', { skip: beforeBatches.isMissing }, async (t) => {
-  const before = { program: [process.execPath, await beforeBatches.build(t)] };
-  const [old, own] = await Promise.all([run(['--version'], before), run(['--version'])]);
-  assert.notEqual(old.stdout, own.stdout);
-  const handbook = page('upgrade');
-  for (const { stdout } of [old, own]) assert.ok(handbook.includes(`\n| ${stdout.slice(9, -1)} |`), stdout);
-  assert.ok(handbook.includes(`grep "^${own.stdout.slice(0, -1)}$"`), 'the version that an update looks for');
-  assert.ok(page('install').includes(`./assetlog-${own.stdout.slice(9, -1)}.tgz`));
 });
