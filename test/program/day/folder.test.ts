@@ -66,6 +66,7 @@ test('events, assets, verify and backup read the folder of a running service, wh
   assert.match(await command(0, 'assets', data), /"a".*\n.*"b".*\n$/);
   assert.equal(JSON.parse(await command(0, 'verify', data, '--json')).last_seq, 3);
   const to = join(newFolder(t), 'backup');
+  await command(4, 'repair', data, '--yes');
   await command(0, 'backup', '--data', data, '--to', to);
   assert.equal(await report(service, 'c'), 200);
   await command(0, 'backup', '--data', data, '--to', to);

@@ -14,7 +14,7 @@ import { eventSchema } from '../../../src/journal/line/line-schema.ts';
 import { entryOf, rewrite, writeDeployments } from '../../support/deployments.ts';
 import { SentJournal, SOURCE } from '../../support/forwarding.ts';
 import { rounds, sampled } from '../../support/long.ts';
-import { eventsIn, newFolder, root, type Scope, startService as startProcess } from '../../support/program.ts';
+import { eventsIn, newFolder, root, type Scope } from '../../support/program.ts';
 import { serve } from '../../support/service.ts';
 import { sources } from '../../support/sources.ts';
 import { ask, errorOf, get, post, Wire, type WireReply } from '../../support/wire.ts';
@@ -546,7 +546,7 @@ test('the shipped documents equal the served ones', { skip: notBuilt }, () => {
 test('each kind of service serves its own document, which needs no token', async (t) => {
   const { args: hosted } = writeDeployments(t, ['prod']);
   const read = async (...args: readonly string[]): Promise<Document> => {
-    const { url } = await startProcess(t, { args });
+    const { url } = await serve(t, { args });
     return JSON.parse(await (await fetch(`${url}/openapi.json`)).text());
   };
   const [local, below] = modes.map(documentOf) as [Document, Document];

@@ -7,9 +7,7 @@ import { entriesOf } from '../../support/log.ts';
 import { startService } from '../../support/program.ts';
 import { serveSimulated } from '../../support/service.ts';
 import { ask, errorOf, get, post } from '../../support/wire.ts';
-import { systemError } from '../../world/simulated-disk.ts';
 
-const READY = get('/readyz');
 const TARGET = '/report_asset_materialization/';
 const CHECK = '/report_asset_check/';
 const JSON_TYPE = 'Content-Type: application/json';
@@ -128,10 +126,5 @@ test('each limit of a request is the one that the service was given', async (t) 
     if (document.status === 200) {
       for (const value of Object.values(changed)) assert.match(document.body, new RegExp(`\\b${value}\\b`));
     }
-  }
-  const { disk, port } = await serveSimulated(t);
-  disk.fault = (call) => (call === 'write' ? systemError('ENOSPC') : undefined);
-  for (const request of [post(`${TARGET}a`), READY]) {
-    assert.equal((await ask(port, request)).headers.get('retry-after'), '1');
   }
 });

@@ -6,6 +6,7 @@ import { runHere } from '../../support/command-output.ts';
 import { rounds } from '../../support/long.ts';
 import { type Running, startService } from '../../support/program.ts';
 import { record } from '../../support/report.ts';
+import { serve } from '../../support/service.ts';
 import { errorOf } from '../../support/wire.ts';
 
 async function linesAt(service: Pick<Running, 'url'>, query = '', headers: Record<string, string> = {}) {
@@ -50,7 +51,7 @@ test('each reply has all events recorded before it, also after a crash, and equa
 });
 
 test('assets are sent in pages by key, and a query that makes no sense is refused', async (t) => {
-  const service = await startService(t);
+  const service = await serve(t);
   for (const key of ['b', 'a', 'a/2', 'a/1', 'a b'])
     await report(service, 'observation', { asset_key: key.split('/') });
   assert.deepEqual(keysIn(await linesAt(service, '?limit=2&after_key=a/1')), ['a/2', 'a b', '']);
@@ -71,7 +72,7 @@ test('assets are sent in pages by key, and a query that makes no sense is refuse
 });
 
 test('in the order of states failed assets are first, then the most silent ones', async (t) => {
-  const service = await startService(t);
+  const service = await serve(t);
   const failing = (key: string, severity: string) =>
     report(service, 'check', { asset_key: key, check_name: 'c', passed: false, severity });
   await report(service, 'observation/old');

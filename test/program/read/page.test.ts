@@ -1,10 +1,10 @@
-/** `GET /` of a process: which clients get the page, which get the links, and the policy that protects the page. */
+/** `GET /` of a service: which clients get the page, which get the links, and the policy that protects the page. */
 
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { writeDeployments } from '../../support/deployments.ts';
-import { startService } from '../../support/program.ts';
+import { serve } from '../../support/service.ts';
 import { ask, errorOf, get, post, type WireReply } from '../../support/wire.ts';
 
 const BROWSER = 'Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8';
@@ -21,7 +21,7 @@ function linksIn({ status, body, headers }: WireReply): Record<string, unknown> 
 }
 
 test('clients that name HTML get the page, and others get the links', async (t) => {
-  const { port } = await startService(t, { args: ['--path-prefix', '/some/path'] });
+  const { port } = await serve(t, { args: ['--path-prefix', '/some/path'] });
   for (const accept of [BROWSER, 'accept: TEXT/HTML', 'Accept: application/json, text/html;level=1']) {
     assert.ok(isPage(await ask(port, get('/some/path/', accept))), accept);
   }
@@ -41,7 +41,7 @@ test('clients that name HTML get the page, and others get the links', async (t) 
 });
 
 test('the policy allows the script and the style of the page, and nothing else', async (t) => {
-  const { port } = await startService(t);
+  const { port } = await serve(t);
   const { headers, body } = await ask(port, get('/', BROWSER));
   const hashOf = (name: string) => {
     const [, text = ''] = new RegExp(`<${name}>(.*?)</${name}>`, 's').exec(body) ?? assert.fail(name);
@@ -56,7 +56,7 @@ test('the policy allows the script and the style of the page, and nothing else',
 });
 
 test('in hosted mode the page is served below any name, and needs no token', async (t) => {
-  const { port } = await startService(t, { args: writeDeployments(t, ['prod']).args });
+  const { port } = await serve(t, { args: writeDeployments(t, ['prod']).args });
   for (const path of ['/', '/prod/', '/unknown/']) assert.ok(isPage(await ask(port, get(path, BROWSER))), path);
   const root = linksIn(await ask(port, get('/')));
   assert.deepEqual([root['token_header'], root['below_deployment']], ['Service-Cloud-Api-Token', undefined]);
@@ -74,7 +74,7 @@ test('a page address without its last slash redirects a browser, and the address
     assert.deepEqual([status, headers.get('location'), headers.get('vary')], [301, location, 'Accept'], path);
     assert.ok(isPage(await ask(port, get(new URL(location, `http://a${path}`).pathname, BROWSER))), path);
   };
-  const local = await startService(t, { args: ['--path-prefix', '/some/a:b'] });
+  const local = await serve(t, { args: ['--path-prefix', '/some/a:b'] });
   await assertRedirect(local.port, '/some/a:b', './a:b/');
   await assertRedirect(local.port, '/some/a:b?key=x%20y', './a:b/?key=x%20y');
   assert.equal(linksIn(await ask(local.port, get('/some/a:b')))['service'], 'assetlog');
@@ -84,7 +84,7 @@ test('a page address without its last slash redirects a browser, and the address
     [404, 404],
   );
   const deployments = writeDeployments(t, ['prod']);
-  const hosted = await startService(t, { args: [...deployments.args, '--path-prefix', '/x'] });
+  const hosted = await serve(t, { args: [...deployments.args, '--path-prefix', '/x'] });
   for (const name of ['prod', 'unknown']) await assertRedirect(hosted.port, `/x/${name}`, `./${name}/`);
   await assertRedirect(hosted.port, '/x', './x/');
   assert.equal(linksIn(await ask(hosted.port, get('/x')))['token_header'], 'Service-Cloud-Api-Token');
@@ -99,7 +99,7 @@ test('a page address without its last slash redirects a browser, and the address
 });
 
 test('if reading is off, the reply names the option that turns it on', async (t) => {
-  const { port } = await startService(t, { args: ['--no-read'] });
+  const { port } = await serve(t, { args: ['--no-read'] });
   const reply = await ask(port, get('/', BROWSER));
   assert.equal(reply.status, 403);
   assert.match(errorOf(reply), /--read/);

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits } from '../../../src/config/limits.ts';
 import { writeDeployments } from '../../support/deployments.ts';
-import { startService } from '../../support/program.ts';
+import { serve } from '../../support/service.ts';
 import { ask, errorOf, get, post, type WireReply } from '../../support/wire.ts';
 
 const CHECK = '/report_asset_check/';
@@ -28,7 +28,7 @@ async function refusalsAt(port: number, target = '/refusals', headers: readonly 
 }
 
 test('refused requests of every kind are shown, the newest first, without their query', async (t) => {
-  const { port } = await startService(t);
+  const { port } = await serve(t);
   assert.deepEqual(await refusalsAt(port), []);
   const startedMs = Date.now();
   const long = 'x'.repeat(1_000);
@@ -71,7 +71,7 @@ test('refused requests of every kind are shown, the newest first, without their 
 
 test('a reader sees the refusals of its own deployment only, and clients without a token push out none of those with one [get-refusals-1]', async (t) => {
   const { args, headerOf } = writeDeployments(t, ['prod', 'other']);
-  const { port } = await startService(t, { args: [...args, '--trusted-proxy', '127.0.0.1'] });
+  const { port } = await serve(t, { args: [...args, '--trusted-proxy', '127.0.0.1'] });
   const header = (name: string) => [headerOf(name)];
   for (let n = 1; n <= 60; n += 1) await ask(port, post(`/prod${CHECK}${n}`, undefined, header('prod')));
   await ask(port, post(`/other${CHECK}a`, undefined, header('other')));

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { newToken } from '../../../src/deployments/tokens.ts';
 import { rewrite } from '../../support/deployments.ts';
-import { newFolder, startService as startProcess } from '../../support/program.ts';
+import { newFolder } from '../../support/program.ts';
 import { StreamClient } from '../../support/reading.ts';
 import { record } from '../../support/report.ts';
 import { serve } from '../../support/service.ts';
@@ -131,25 +131,24 @@ test('--read warns that it has no effect in hosted mode', async (t) => {
 
 test('a local service lets clients read on loopback, and elsewhere only with --read', async (t) => {
   const statuses = async (args: readonly string[]) => {
-    const { port, kill } = await startProcess(t, { args });
+    const { port, notices } = await serve(t, { args });
     const replies = await Promise.all(READINGS.map((path) => ask(port, get(path))));
     const live = await ask(port, get('/livez'));
-    const { stderr } = await kill();
     assert.equal(live.status, 200);
     for (const reply of replies) if (reply.status === 403) assert.match(errorOf(reply), /--read/);
-    return { all: [...new Set(replies.map(({ status }) => status))], stderr };
+    return { all: [...new Set(replies.map(({ status }) => status))], logged: notices.join('') };
   };
   const everywhere = ['--host', '0.0.0.0'];
   assert.deepEqual((await statuses([])).all, [200]);
   const quiet = await statuses(everywhere);
   assert.deepEqual(quiet.all, [403]);
-  assert.match(quiet.stderr, /any client that can reach this address may report;/);
+  assert.match(quiet.logged, /any client that can reach this address may report;/);
   const open = await statuses([...everywhere, '--read']);
   assert.deepEqual(open.all, [200]);
-  assert.match(open.stderr, /any client that can reach this address may report and read;/);
+  assert.match(open.logged, /any client that can reach this address may report and read;/);
   const tested = await statuses([...everywhere, '--test']);
   assert.match(
-    tested.stderr,
+    tested.logged,
     /any client that can reach this address may report and read, empty the journal and set faults;/,
   );
 });

@@ -1,7 +1,7 @@
 /** A damaged journal in a start, in `assetlog verify` and in `assetlog repair`. */
 
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync, renameSync, truncateSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
@@ -91,29 +91,6 @@ test('verify counts good and bad lines also after the first bad one, and shows t
     many.stdout,
     /\n {2}lines {3}105 good, 101 bad\n(?:.*\n)+?( {2}bad {5}.*; 1 line\n){20} {2}bad {5}and 81 more places\n/,
   );
-});
-
-test('verify works beside a service and recognizes an end that is being written, and repair is refused', async (t) => {
-  const service = await startService(t);
-  await ask(service.port, post(`${TARGET}a`));
-  await runRows({ DATA: service.data }, [
-    ['verify $DATA', 0, /^\$DATA is good\n/],
-    [
-      'repair $DATA --yes',
-      4,
-      '',
-      /^assetlog: .* is in use by process (\d+|unknown); stop it, or use another --data\n$/,
-    ],
-  ]);
-  await service.kill('SIGKILL');
-  truncateSync(join(service.data, FIRST), 20);
-  await runRows({ DATA: service.data }, [
-    [
-      'verify $DATA',
-      0,
-      /\n {2}end {5}events-0+1\.jsonl, line 1, byte 0: it ends without a newline: the next start truncates the file there/,
-    ],
-  ]);
 });
 
 test('repair prints its plan, carries it out with --yes, and then has nothing to do', async (t) => {

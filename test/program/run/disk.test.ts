@@ -9,7 +9,7 @@ import { exitCodes } from '../../../src/config/exit-codes.ts';
 import { openDisk } from '../../../src/journal/disk.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
 import { host } from '../../support/deployments.ts';
-import { connectionsOf, metricsOf, samplesOf } from '../../support/metrics.ts';
+import { metricsOf, samplesOf } from '../../support/metrics.ts';
 import { newFolder, startService } from '../../support/program.ts';
 import { serve, serveSimulated } from '../../support/service.ts';
 import { eventually } from '../../support/tools.ts';
@@ -49,18 +49,6 @@ test('while the disk refuses writes reports get 503 with Retry-After and are not
   assert.equal((await ask(port, post(`${TARGET}a`))).status, 200);
   assert.equal((await ask(port, READY)).status, 200);
   assert.equal(disk.text(segmentName(1)).split('\n').length, 2);
-});
-
-test('a failed sync answers every client with 503 and ends the service with 5', async (t) => {
-  const { disk, port, ended, notices } = await serveSimulated(t);
-  disk.fault = (call) => (call === 'sync' ? systemError('EIO') : undefined);
-  const wires = await Promise.all(Array.from({ length: 10 }, () => Wire.open(port)));
-  await eventually('all are accepted', async () => (await connectionsOf({ port })) > wires.length);
-  for (const wire of wires) wire.send(post(`${TARGET}a`));
-  for (const wire of wires) assert.equal((await wire.reply())?.status, 503);
-  assert.equal(await ended, exitCodes.diskFailed);
-  assert.match(notices.join(''), /the disk failed and the service ends.*EIO/);
-  await assert.rejects(ask(port, LIVE));
 });
 
 test('a journal that contradicts itself gives 503 and ends the service with 1, also in hosted mode', async (t) => {

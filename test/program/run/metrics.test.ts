@@ -8,6 +8,7 @@ import { version } from '../../../src/config/names.ts';
 import { writeDeployments } from '../../support/deployments.ts';
 import { metricsOf, samplesOf } from '../../support/metrics.ts';
 import { startService } from '../../support/program.ts';
+import { serve } from '../../support/service.ts';
 import { ask, get, post, Wire } from '../../support/wire.ts';
 
 const scrape = async (service: { readonly port: number }) => samplesOf(await metricsOf(service));
@@ -96,7 +97,7 @@ test('every metric matches the requests before', async (t) => {
 
 test('in hosted mode the metrics need no token, and are sums over deployments without their names', async (t) => {
   const { args, headerOf } = writeDeployments(t, ['prod', 'test', 'idle']);
-  const service = await startService(t, { args });
+  const service = await serve(t, { args });
   const report = (name: string, header: string) =>
     ask(service.port, post(`/${name}/report_asset_observation/a`, undefined, [header]));
   for (const name of ['prod', 'prod', 'test']) assert.equal((await report(name, headerOf(name))).status, 200);

@@ -25,11 +25,12 @@ const LIVE = get('/livez');
 
 const noCurl = noTerminal('curl');
 
-test('on a terminal a start prints its address, the folder of the events and a command to try, which works', {
+test('on a terminal a start prints its address, its folder and a command, whose event is shown in colour', {
   skip: noCurl,
 }, async (t) => {
   const data = newFolder(t);
-  const shown = (await serveOnTerminal(t, ['--data', data, '--path-prefix', "/it's/$a"])).shown();
+  const terminal = await serveOnTerminal(t, ['--data', data, '--path-prefix', "/it's/$a"]);
+  const shown = terminal.shown();
   assert.match(
     shown,
     /\nassetlog listening on http:\/\/127\.0\.0\.1:\d+\/it's\/\$a\n {2}events go to {2}\/\S+\n {2}the page is {3}http:\/\/127\.0\.0\.1:\d+\/it's\/\$a\/\n {2}to try it {5}curl /,
@@ -38,12 +39,17 @@ test('on a terminal a start prints its address, the folder of the events and a c
   const [, command = ''] = /to try it +(curl .*)\n/.exec(shown) ?? [];
   assert.equal((await promisify(execFile)('bash', ['-c', `${command} -s`])).stdout, '{}');
   assert.deepEqual(eventsIn(data)[0]?.['asset_key'], ['warehouse', 'orders']);
+  const recorded = '\u001b[32mrecorded\u001b[0m AssetMaterialization warehouse/orders';
+  await eventually('the event is shown', () => terminal.shown().includes(recorded));
 });
 
-test('in hosted mode the command names a deployment and the header of the token', { skip: noCurl }, async (t) => {
+test('in hosted mode the command has a deployment and the header of the token; with --quiet and NO_COLOR only a refusal is shown', {
+  skip: noCurl,
+}, async (t) => {
   const data = newFolder(t);
   const { args, tokenOf } = writeDeployments(t, ['prod']);
-  const terminal = await serveOnTerminal(t, ['--data', data, ...args, '--token-header', 'X-Token']);
+  const more = ['--token-header', 'X-Token', '--quiet'];
+  const terminal = await serveOnTerminal(t, ['--data', data, ...args, ...more], { NO_COLOR: '1' });
   const shown = terminal.shown();
   assert.ok(shown.includes(`  events go to  ${join(data, 'prod')}\n`), shown);
   const [, command = ''] = /to try it +(curl .*)\n/.exec(shown) ?? [];
@@ -53,18 +59,13 @@ test('in hosted mode the command names a deployment and the header of the token'
   );
   const { stdout } = await promisify(execFile)('bash', ['-c', `${command.replace('TOKEN', tokenOf('prod'))} -s`]);
   assert.equal(stdout, '{}');
-});
-
-test('flags override the environment, and only the ready line is on standard output', async (t) => {
-  const data = newFolder(t);
-  const service = await startService(t, {
-    data,
-    env: { ASSETLOG_PATH_PREFIX: '/from/env', ASSETLOG_PORT: '1', ASSETLOG_LOG_LEVEL: 'error' },
-  });
-  assert.equal(service.url, `http://127.0.0.1:${service.port}/from/env`);
-  assert.equal((await ask(service.port, post(`/from/env${TARGET}a`))).status, 200);
-  const { code, stdout, stderr } = await service.kill('SIGTERM');
-  assert.deepEqual([code, stdout, stderr], [0, `assetlog listening on ${service.url}\n`, '']);
+  assert.equal(
+    (await ask(terminal.port, post(`/prod${TARGET}`, undefined, [`X-Token: ${tokenOf('prod')}`]))).status,
+    400,
+  );
+  const refused = /\n\d\d:\d\d:\d\d 400 refused POST \/prod\/report_asset_materialization\/: /;
+  await eventually('the refusal is shown', () => refused.test(terminal.shown()));
+  assert.doesNotMatch(terminal.shown(), /recorded|\u001b/);
 });
 
 test('an unknown variable is a warning at each start, and a misspelt ASSETLOG_DEPLOYMENTS ends the start with 2', async (t) => {

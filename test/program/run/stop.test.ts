@@ -28,8 +28,8 @@ test('SIGTERM and SIGINT are logged, and end the service with 0 when everything 
     const ended = service.kill(signal);
     let acknowledged = 0;
     for (const wire of wires) if ((await wire.reply())?.status === 200) acknowledged += 1;
-    const { code, stderr } = await ended;
-    assert.equal(code, 0, stderr);
+    const { code, stdout, stderr } = await ended;
+    assert.deepEqual([code, stdout], [0, `assetlog listening on ${service.url}\n`], stderr);
     assert.match(stderr, new RegExp(`"message":"stopping","signal":"${signal}"`));
     assert.equal(service.events().length, acknowledged);
     const names = ['.stopped-cleanly', 'assets.state', 'events-00000000000000000001.jsonl'];

@@ -3,15 +3,17 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { test } from 'node:test';
+import { after, beforeEach, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fault } from '../../support/faults.ts';
-import { launch, type Running } from '../../support/program.ts';
+import type { Running } from '../../support/program.ts';
 import { standIn, statusOf } from '../../support/stand-in.ts';
 import { post, Wire } from '../../support/wire.ts';
 
-test('each effect of a fault gives the client and the journal what the fault says, recorded or not', async (t) => {
-  const service = await standIn(t);
+const service = await standIn({ after });
+beforeEach(() => service.call('POST', '/test/reset'));
+
+test('each effect of a fault gives the client and the journal what the fault says, recorded or not', async () => {
   const rows: readonly (readonly [object, number | string, boolean])[] = [
     [{ status: 503 }, 503, false],
     [{ status: 503, recorded: true }, 503, true],
@@ -55,8 +57,6 @@ test('each effect of a fault gives the client and the journal what the fault say
   });
   assert.match(metrics, new RegExp(`assetlog_events_total\\{type="AssetObservation"\\} ${expected.length}\n`));
   assert.deepEqual((await service.call('GET', '/refusals')).json, { refusals: [] }, 'a fault is no refusal');
-  await service.kill();
-  assert.equal((await launch(['verify', service.data]).finished).code, 0);
 });
 
 /** @returns the status of the reply, or how the connection ended: `reset`, `closed`, `half of 200` */
@@ -80,8 +80,7 @@ async function outcomeOf(service: Running, target: string, body: string): Promis
   return `half of ${status}`;
 }
 
-test('the reply of a fault can be a false success, a redirect or a page of a proxy, with any header and any body', async (t) => {
-  const service = await standIn(t);
+test('the reply of a fault can be a false success, a redirect or a page of a proxy, with any header and any body', async () => {
   const date = 'Fri, 20 Nov 2026 15:04:05 GMT';
   const rows: readonly (readonly [object, number, Readonly<Record<string, string | null>>, RegExp])[] = [
     [{ status: 200, html: true }, 200, { 'content-type': 'text/html' }, /<h1>200<\/h1>/],
@@ -140,8 +139,7 @@ test('the delayed second half of a body is sent at a reset or at a stop', async 
   }
 });
 
-test('a request that a fault drops is reset during its upload', async (t) => {
-  const service = await standIn(t);
+test('a request that a fault drops is reset during its upload', async () => {
   await service.faults(fault({ type: 'materialization' }, { drop: 'request' }, { times: 1 }));
   const socket = connect({ port: service.port, host: '127.0.0.1' });
   const head = ['POST /report_asset_materialization/a HTTP/1.1', 'Host: localhost', 'Content-Type: application/json'];
@@ -152,8 +150,7 @@ test('a request that a fault drops is reset during its upload', async (t) => {
   assert.equal(await statusOf(service, '/report_asset_materialization/a'), 200);
 });
 
-test('a reply that is cut off comes after the earlier replies of its connection, and ends the connection', async (t) => {
-  const service = await standIn(t);
+test('a reply that is cut off comes after the earlier replies of its connection, and ends the connection', async () => {
   await service.faults(
     fault({ asset_key: 'early' }, { delay_ms: 100 }),
     fault({ asset_key: 'cut' }, { drop: 'reply' }),
@@ -166,32 +163,22 @@ test('a reply that is cut off comes after the earlier replies of its connection,
   assert.equal(await statusOf(service, '/report_asset_observation/other'), 200);
 });
 
-test('a delayed report is recorded before its reply, and a reset or a stop sends the reply at once', async (t) => {
+test('a delayed report is recorded before its reply, and a stop sends the reply at once', async (t) => {
   const service = await standIn(t);
   await service.faults(fault({ asset_key: 'late' }, { delay_ms: 250_000 }), fault({}, { delay_ms: [200, 200] }));
   const startedMs = performance.now();
   assert.equal(await statusOf(service, '/report_asset_observation/soon'), 200);
   assert.ok(performance.now() - startedMs >= 199);
-  const wire = await Wire.open(service.port);
-  t.after(() => wire.close());
-  wire.send(post('/report_asset_observation/late'));
-  while (service.events().length < 2) await sleep(5);
-  const gone = await Wire.open(service.port);
-  gone.send(post('/report_asset_observation/late'));
+  const { port } = service;
+  const [kept, gone] = [await Wire.open(port), await Wire.open(port)];
+  for (const wire of [kept, gone]) wire.send(post('/report_asset_observation/late'));
   while (service.events().length < 3) await sleep(5);
   gone.close();
-  assert.equal((await service.call('POST', '/test/reset')).status, 200);
-  assert.equal((await wire.reply())?.status, 200);
-  await service.faults(fault({}, { delay_ms: 250_000 }));
-  wire.send(post('/report_asset_observation/late'));
-  while (service.events().length < 1) await sleep(5);
-  const { code } = await service.kill('SIGTERM');
-  assert.equal(code, 0);
-  assert.equal((await wire.reply())?.status, 200, 'a stop sends the reply');
+  assert.equal((await service.kill('SIGTERM')).code, 0);
+  assert.equal((await kept.reply())?.status, 200);
 });
 
-test('readings and invalid reports do not meet a fault', async (t) => {
-  const service = await standIn(t);
+test('readings and invalid reports do not meet a fault', async () => {
   await service.call('POST', '/report_asset_observation/a');
   for (const effect of [{ drop: 'request' }, { status: 503 }]) {
     await service.faults(fault({}, effect));
@@ -204,8 +191,7 @@ test('readings and invalid reports do not meet a fault', async (t) => {
   assert.deepEqual(await service.met(), [0]);
 });
 
-test('POST adds faults, PUT replaces them, and an invalid fault is refused and changes nothing', async (t) => {
-  const service = await standIn(t);
+test('POST adds faults, PUT replaces them, and an invalid fault is refused and changes nothing', async () => {
   const [first, second] = [fault({}, { status: 502 }), fault({}, { status: 503 })];
   await service.faults(fault({}, { status: 500 }));
   await service.faults(first);
