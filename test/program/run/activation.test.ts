@@ -69,7 +69,6 @@ test('a socket that the service cannot use ends the start with 2 and says what t
   const folder = newFolder(t);
   const table: readonly (readonly [RunOptions, RegExp])[] = [
     [underSystemd('127.0.0.1', '', '2'), /^assetlog: LISTEN_FDS is 2; give the socket unit one ListenStream=\n$/m],
-    [underSystemd('127.0.0.1', '', '0'), /^assetlog: LISTEN_FDS is 0; /m],
     [
       underSystemd(join(folder, 'socket'), '', '1', '', 'AF_UNIX'),
       /^assetlog: cannot listen on the socket that was passed: it is not a TCP socket; its unit needs a ListenStream= with a port$/m,

@@ -4,27 +4,29 @@ import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { test } from 'node:test';
 import { fault } from '../../support/faults.ts';
-import { eventsIn, launch, newFolder, startService } from '../../support/program.ts';
+import { eventsIn, newFolder } from '../../support/program.ts';
+import { serve } from '../../support/service.ts';
 import { standIn, statusOf } from '../../support/stand-in.ts';
 
 test('--test keeps the folder of --data, and refuses a journal that was made without --test', async (t) => {
   const data = newFolder(t);
-  const first = await standIn(t, ['--test'], data);
-  await first.call('POST', '/report_asset_observation/a');
-  await first.kill();
-  assert.equal(eventsIn(data).length, 1);
-  const second = await standIn(t, ['--test'], data);
-  assert.equal((await second.call('POST', '/report_asset_observation/b')).status, 200);
-  assert.deepEqual(second.keys(), [['a'], ['b']]);
-  await second.kill();
-
-  const real = await startService(t);
+  for (const keys of [['a'], ['a', 'b']]) {
+    const service = await standIn(t, ['--test'], data);
+    await service.call('POST', `/report_asset_observation/${keys.at(-1)}`);
+    assert.deepEqual(
+      service.keys(),
+      keys.map((key) => [key]),
+    );
+    await service.kill();
+  }
+  const real = await serve(t);
   await fetch(`${real.url}/report_asset_observation/a`, { method: 'POST' });
   assert.equal((await fetch(`${real.url}/test/reset`, { method: 'POST' })).status, 404);
-  await real.kill();
-  const refused = await launch(['serve', '--port', '0', '--test', '--data', real.data]).finished;
-  assert.equal(refused.code, 2);
-  assert.match(refused.stderr, /a journal that was not made with --test/);
+  await real.stop();
+  await assert.rejects(serve(t, { args: ['--test'], data: real.data }), {
+    exitCode: 2,
+    message: /a journal that was not made with --test/,
+  });
   assert.equal(eventsIn(real.data).length, 1);
 });
 
@@ -58,7 +60,4 @@ test('a reset empties the journal, and clears assets, faults, refusals and idemp
     service.events().map(({ seq }) => seq),
     [1],
   );
-  await service.kill();
-  const verified = await launch(['verify', service.data]).finished;
-  assert.equal(verified.code, 0, verified.stderr);
 });
