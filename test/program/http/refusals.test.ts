@@ -4,8 +4,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Limits } from '../../../src/config/limits.ts';
 import { entriesOf } from '../../support/log.ts';
-import { startService } from '../../support/program.ts';
-import { serveSimulated } from '../../support/service.ts';
+import { eventsIn } from '../../support/program.ts';
+import { serve, serveSimulated } from '../../support/service.ts';
 import { ask, errorOf, get, post } from '../../support/wire.ts';
 
 const TARGET = '/report_asset_materialization/';
@@ -20,7 +20,7 @@ const report = `POST ${TARGET}a HTTP/1.1`;
 const withEncoding = (encoding: string) => `${head(report, host, SIZED, JSON_TYPE, `Content-Encoding: ${encoding}`)}{}`;
 
 test('a refusal names the mistake of a request, also of a request that Node cannot parse', async (t) => {
-  const service = await startService(t);
+  const service = await serve(t);
   const table: readonly (readonly [status: number, bytes: string, error: RegExp])[] = [
     [400, head('nonsense'), /malformed HTTP request/],
     [400, '\x16\x03\x01\x02\x00\x01\x00', /plain HTTP, not TLS/],
@@ -83,17 +83,16 @@ test('a refusal names the mistake of a request, also of a request that Node cann
     assert.match(errorOf(reply), error, what);
     if (status === 405) assert.match(reply.headers.get('allow') ?? '', /^(POST|GET, HEAD)$/, what);
   }
-  assert.deepEqual(service.events(), []);
+  assert.deepEqual(eventsIn(service.data), []);
 });
 
 test('an ignored parameter with a misspelt name is logged once for each name', async (t) => {
-  const service = await startService(t, { args: ['--path-prefix', '/p'] });
+  const service = await serve(t, { args: ['--path-prefix', '/p'] });
   const send = (body: string) => ask(service.port, post(`/p${TARGET}a?data-version=v1&metadata[rows]=10`, body));
   for (let times = 0; times < 3; times += 1) assert.equal((await send('{"Partition":"p","uri":1}')).status, 200);
   const near = await ask(service.port, post('/p/report_asset_chek/'));
   assert.match(errorOf(near), /; did you mean \/p\/report_asset_check\/\? POST/);
-  await service.kill();
-  const warnings = entriesOf(service.stderr(), 'an unknown parameter is ignored').filter(
+  const warnings = entriesOf(service.notices.join(''), 'an unknown parameter is ignored').filter(
     ({ level }) => level === 'warn',
   );
   assert.deepEqual(

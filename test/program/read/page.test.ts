@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { writeDeployments } from '../../support/deployments.ts';
 import { serve } from '../../support/service.ts';
-import { ask, errorOf, get, post, type WireReply } from '../../support/wire.ts';
+import { ask, get, post, type WireReply } from '../../support/wire.ts';
 
 const BROWSER = 'Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8';
 
@@ -96,11 +96,4 @@ test('a page address without its last slash redirects a browser, and the address
     ],
     [401, 404, 401],
   );
-});
-
-test('if reading is off, the reply names the option that turns it on', async (t) => {
-  const { port } = await serve(t, { args: ['--no-read'] });
-  const reply = await ask(port, get('/', BROWSER));
-  assert.equal(reply.status, 403);
-  assert.match(errorOf(reply), /--read/);
 });

@@ -6,11 +6,12 @@ import { test } from 'node:test';
 import { version } from '../../../src/config/names.ts';
 import { runRows } from '../../support/command-rows.ts';
 import { freePort, startService } from '../../support/program.ts';
+import { serve } from '../../support/service.ts';
 import { ask, get, post, readFailure, Wire } from '../../support/wire.ts';
 import { listenOn } from '../../world/http-server.ts';
 
 test('health, metrics and the OpenAPI document are below the prefix, answer HEAD, and follow the access rules', async (t) => {
-  const { port, url } = await startService(t, { args: ['--path-prefix', '/some/path/'] });
+  const { port, url } = await serve(t, { args: ['--path-prefix', '/some/path/'] });
   assert.equal(url, `http://127.0.0.1:${port}/some/path`);
   const json = ['livez', 'readyz', 'server_info', 'openapi.json'].map((name) => [name, 'application/json'] as const);
   for (const [name, type] of [...json, ['metrics', 'text/plain; version=0.0.4; charset=utf-8'] as const]) {
