@@ -5,6 +5,7 @@ import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../../src/config/limits.ts';
 import { writeDeployments } from '../support/deployments.ts';
 import { systemdUnits } from '../support/handbook.ts';
@@ -17,8 +18,8 @@ import {
   startNginx,
   withoutNginx,
 } from '../support/nginx.ts';
-import { eventsIn, type Running, run, startService } from '../support/program.ts';
-import { agentFor, ask, assertPassages, bodyOf, ENDPOINT, startLoad } from '../support/proxied.ts';
+import { eventsIn, freePort, newFolder, type Running, run, startService } from '../support/program.ts';
+import { agentFor, ask, assertPassages, bodyOf, ENDPOINT, startBalancer, startLoad } from '../support/proxied.ts';
 import { startSystemd, withoutOwnSystemd } from '../support/systemd.ts';
 import { listenOn } from '../world/http-server.ts';
 
@@ -135,6 +136,35 @@ test('nginx accepts larger bodies than the service', () => {
   // A larger body would be cut off before the client has read the refusal.
   assert.ok(bodyMib * MIB <= limits.discardBytesMax, `${bodyMib} MiB`);
   assert.equal(recommendedArgs[1], PUBLIC_NAME);
+});
+
+test('with two ingesters and --ack every 200 is at the hub once, whichever of the three is killed', {
+  skip,
+}, async (t) => {
+  const [hubData, hubPort, lostPort, port] = [newFolder(t), await freePort(t), await freePort(t), await freePort(t)];
+  const startHub = () => startService(t, { data: hubData, args: ['--port', `${hubPort}`] });
+  const args = [...recommendedArgs, '--forward-to', `http://127.0.0.1:${hubPort}`, '--ack', 'upstream'];
+  let hub = await startHub();
+  const lost = await startService(t, { args: [...args, '--port', `${lostPort}`] });
+  const data = newFolder(t);
+  let kept = await startService(t, { data, args: [...args, '--port', `${port}`] });
+  const proxy = await startBalancer(t, port, lostPort);
+  const load = startLoad(proxy, agentFor(t, proxy, 16), 16);
+  await load.goesOn(50);
+  await lost.kill('SIGKILL'); // and is not started again
+  await load.goesOn(50);
+  await hub.kill('SIGKILL');
+  await sleep(300);
+  hub = await startHub();
+  await load.goesOn(50);
+  await kept.kill('SIGKILL');
+  kept = await startService(t, { data, args: [...args, '--port', `${port}`] });
+  await load.goesOn(50);
+  await load.stop();
+  const counts = new Map<string, number>();
+  for (const key of keysIn(hub)) counts.set(key, (counts.get(key) ?? 0) + 1);
+  const wrong = [...load.acknowledged].filter((key) => counts.get(key) !== 1);
+  assert.deepEqual(wrong, [], `of ${load.acknowledged.size}`);
 });
 
 function startBehindProxy(t: TestContext): Promise<Running> {

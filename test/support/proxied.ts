@@ -5,12 +5,23 @@ import { once } from 'node:events';
 import { Agent, type RequestOptions, request } from 'node:https';
 import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { page } from './handbook.ts';
 import { Load } from './load.ts';
-import { type Front, PUBLIC_NAME } from './nginx.ts';
+import { type Front, PUBLIC_NAME, recommended, replaced, startNginx } from './nginx.ts';
 import type { Running, Scope } from './program.ts';
 
 const MIB = 1024 * 1024;
 export const ENDPOINT = '/report_asset_materialization/';
+
+/** Starts nginx in front of two ingesters on these ports, with the handbook's configuration for `--ack`. */
+export function startBalancer(t: Scope, port: number, otherPort: number): Promise<Front> {
+  const [next, server] = [/`(proxy_next_upstream [^`]*;)`/, /`(server 10[^`]*;)`/].map((rule) => {
+    return rule.exec(page('replicate').replaceAll(/\s+/g, ' '))?.[1] ?? assert.fail(`${rule}`);
+  }) as [string, string];
+  const servers = [3000, otherPort].map((one) => server.replace('10.0.0.1:3000', `127.0.0.1:${one}`)).join('\n');
+  const site = replaced(recommended, 'server 127.0.0.1:3000;', servers);
+  return startNginx(t, port, replaced(site, 'proxy_next_upstream off;', next));
+}
 
 export interface Asked {
   readonly agent?: Agent;
