@@ -98,10 +98,14 @@ export class Sources {
     }
   }
 
-  /** Called before the journal is opened, also if another one replaces it. */
-  forget(): void {
+  #cancelMoved(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
+  }
+
+  /** Called before the journal is opened, also if another one replaces it. */
+  forget(): void {
+    this.#cancelMoved();
     this.#opening = { writtenSeq: 0 };
   }
 
@@ -232,6 +236,7 @@ export class Sources {
    * snapshot.
    */
   async closed(lastSeq: number): Promise<void> {
+    this.#cancelMoved(); // what is written now has it, and after a stop nothing may be written
     const opening = this.#opening;
     const known = opening.loaded ?? (await this.#readUnchanged(opening));
     if (known !== undefined) await this.#write(opening, known, lastSeq);

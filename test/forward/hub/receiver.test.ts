@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { limits as standardLimits } from '../../../src/config/limits.ts';
 import { observation, SentJournal, sourceOf } from '../../support/forwarding.ts';
 import { eventually, upTo } from '../../support/tools.ts';
@@ -190,6 +191,9 @@ test('the position that left out lines gave a source is saved some seconds later
   assert.equal((await (await TestHub.open(cut)).ask(back.source)).seq, 3);
   assert.equal((await hub.put(back, 4, 4)).seq, 4);
   await hub.journal.close();
+  const atStop = writes();
   assert.equal((await (await TestHub.open(disk.afterCrash())).ask(back.source)).seq, 4);
+  await sleep(100);
+  assert.equal(writes(), atStop, 'nothing is written after a stop');
   assert.ok(writes() <= before + 3, 'one write for many requests');
 });
