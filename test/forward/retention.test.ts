@@ -1,7 +1,7 @@
 /** Retention of a service that forwards: it waits for its destinations, or says what they lack. */
 
 import assert from 'node:assert/strict';
-import { readdirSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { runHere } from '../support/command-output.ts';
@@ -15,13 +15,10 @@ import {
   stopsForwarding,
 } from '../support/forwarded.ts';
 import { samplesOf } from '../support/metrics.ts';
-import { eventsIn, newFolder, startService } from '../support/program.ts';
+import { eventsIn, newFolder, segmentBytes, startService } from '../support/program.ts';
 import { named, ok, report } from '../support/report.ts';
 import { eventually } from '../support/tools.ts';
 import { startPlainUpstream } from '../world/plain-server.ts';
-
-/** Retention removes segments between a listing and a look at their sizes. */
-const IF_THERE = { throwIfNoEntry: false } as const;
 
 const HOLDING = ['--segment-bytes', '4096', '--retain-bytes', '16384'];
 
@@ -63,11 +60,7 @@ test('a start at the limit of retention learns from the cursors what to remove, 
   const data = newFolder(t);
   const args = [...HOLDING, '--forward-to', hub.url];
   const edge = await startService(t, { data, args });
-  const bytes = () =>
-    readdirSync(data).reduce(
-      (sum, name) => sum + (name.startsWith('events-') ? (statSync(join(data, name), IF_THERE)?.size ?? 0) : 0),
-      0,
-    );
+  const bytes = () => segmentBytes(data);
   let count = 0;
   // The newest file grows until its last lines are beyond the limit: that is retention's work at the next start.
   for (; bytes() <= 16_384 && count < 1_000; count += 1) assert.deepEqual(await report(edge, ['a']), [200]);

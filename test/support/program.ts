@@ -3,7 +3,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createSocket } from 'node:dgram';
 import { type EventEmitter, once } from 'node:events';
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -174,8 +174,20 @@ export function journalText(data: string): string {
 }
 
 function* journalTexts(data: string): Generator<string> {
-  const names = readdirSync(data).filter((name) => /^events-\d{20}\.jsonl$/.test(name));
-  for (const name of names.sort()) yield readFileSync(join(data, name), 'utf8');
+  for (const name of segmentsIn(data)) yield readFileSync(join(data, name), 'utf8');
+}
+
+/** The names of the journal files in a folder, in order. */
+function segmentsIn(data: string): string[] {
+  return readdirSync(data)
+    .filter((name) => /^events-\d{20}\.jsonl$/.test(name))
+    .sort();
+}
+
+/** The size of all journal files in a folder, without those that retention removes meanwhile. */
+export function segmentBytes(data: string): number {
+  const sizes = segmentsIn(data).map((name) => statSync(join(data, name), { throwIfNoEntry: false })?.size ?? 0);
+  return sizes.reduce((sum, bytes) => sum + bytes, 0);
 }
 
 /** Retries: a program of the test can still create files, since it is ended after its folder is removed. */

@@ -103,7 +103,7 @@ export class Sources {
     this.#timer = undefined;
   }
 
-  /** Called before the journal is opened, also if another one replaces it. */
+  /** Called before each opening of the journal. */
   forget(): void {
     this.#cancelMoved();
     this.#opening = { writtenSeq: 0 };

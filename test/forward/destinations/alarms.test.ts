@@ -1,4 +1,4 @@
-/** Hooks with `on` of services over real sockets: what they get, also after a stop, at a slow pace and where nobody may read. */
+/** Hooks with `on` over real sockets: which posts they get, after a stop and a restart, after errors, and from a service with `--no-read`. */
 
 import assert from 'node:assert/strict';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';

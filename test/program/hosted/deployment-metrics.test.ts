@@ -1,12 +1,13 @@
 /** `--deployment-metrics`: the figures of each deployment and token, and their absence without it. */
 
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { sha256 } from '../../../src/deployments/tokens.ts';
 import { host, rewrite } from '../../support/deployments.ts';
 import { metricsOf, samplesOf } from '../../support/metrics.ts';
+import { segmentBytes } from '../../support/program.ts';
 import { serve } from '../../support/service.ts';
 import { eventually } from '../../support/tools.ts';
 
@@ -23,11 +24,6 @@ function figuresOf(text: string, deployment: string): Record<string, number> {
       .replace('}', '')
       .trim();
   return Object.fromEntries(own.map(([name, value]) => [short(name), value]));
-}
-
-function bytesIn(folder: string): number {
-  const segments = readdirSync(folder).filter((name) => /^events-\d+\.jsonl$/.test(name));
-  return segments.reduce((sum, name) => sum + statSync(join(folder, name)).size, 0);
 }
 
 test('each deployment has its events, refusals, size and last event, and each token when it was used, also after a restart', async (t) => {
@@ -51,7 +47,7 @@ test('each deployment has its events, refusals, size and last event, and each to
   assert.deepEqual(counts, {
     deployment_events_total: 40,
     'deployment_refused_total status="401"': 1,
-    deployment_journal_bytes: bytesIn(join(data, 'prod')),
+    deployment_journal_bytes: segmentBytes(join(data, 'prod')),
   });
   assert.ok(readdirSync(join(data, 'prod')).length > 3, 'several segments');
   for (const at of [usedAt, lastAt]) assert.ok(at * 1000 >= before && at * 1000 <= Date.now(), `${at}`);
@@ -62,7 +58,7 @@ test('each deployment has its events, refusals, size and last event, and each to
   });
 
   assert.equal((await report('prod')).status, 200);
-  assert.equal((await figures('prod'))['deployment_journal_bytes'], bytesIn(join(data, 'prod')));
+  assert.equal((await figures('prod'))['deployment_journal_bytes'], segmentBytes(join(data, 'prod')));
   const [
     {
       tokens: [entry],
@@ -80,7 +76,7 @@ test('each deployment has its events, refusals, size and last event, and each to
 
   const next = await serve(t, { data, args: ['--deployments', file, ...args] });
   const again = figuresOf(await metricsOf(next), 'prod');
-  assert.equal(again['deployment_journal_bytes'], bytesIn(join(data, 'prod')));
+  assert.equal(again['deployment_journal_bytes'], segmentBytes(join(data, 'prod')));
   assert.ok((again['deployment_last_event_timestamp_seconds'] ?? 0) >= lastAt);
   assert.deepEqual([again['deployment_events_total'], again[token('prod')]], [0, 0]);
 });
@@ -91,13 +87,13 @@ test('the size of a journal is right after retention and an idle close', async (
   const bytes = async () => figuresOf(await metricsOf({ port }), 'prod')['deployment_journal_bytes'];
   for (let count = 0; count < 150; count += 1) {
     await report('prod');
-    if (count === 20) assert.equal(await bytes(), bytesIn(join(data, 'prod')));
+    if (count === 20) assert.equal(await bytes(), segmentBytes(join(data, 'prod')));
   }
   await eventually('segments are removed', () => notices.some((line) => line.includes('segment removed')));
-  await eventually('its size is that of the files', async () => (await bytes()) === bytesIn(join(data, 'prod')));
+  await eventually('its size is that of the files', async () => (await bytes()) === segmentBytes(join(data, 'prod')));
   await report('prod');
   await eventually('the journal is closed', () => readdirSync(join(data, 'prod')).includes('.stopped-cleanly'));
-  await eventually('its size is still that', async () => (await bytes()) === bytesIn(join(data, 'prod')));
+  await eventually('its size is still that', async () => (await bytes()) === segmentBytes(join(data, 'prod')));
 });
 
 test('each metric has at most so many series [deployment-metrics-2]', async (t) => {

@@ -1,19 +1,16 @@
 /** Limits in the entry of a deployment: of its own journal, in the place of the options, and beside busy neighbours. */
 
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { goneName } from '../../../src/journal/segments.ts';
 import { runHere } from '../../support/command-output.ts';
 import { type Deployments, type Hosting, host, REPORT, writeDeployments } from '../../support/deployments.ts';
-import type { Scope } from '../../support/program.ts';
+import { type Scope, segmentBytes } from '../../support/program.ts';
 import { type Served, type Serving, serve } from '../../support/service.ts';
 import { eventually } from '../../support/tools.ts';
 import { ask, errorOf, post } from '../../support/wire.ts';
-
-/** Retention removes segments between a listing and a look at their sizes. */
-const IF_THERE = { throwIfNoEntry: false } as const;
 
 /** Adds members to the entry of a deployment. */
 function limit({ file }: Pick<Deployments, 'file'>, name: string, limits: object): void {
@@ -37,8 +34,7 @@ async function hostWith(t: Scope, all: Readonly<Record<string, object>>, { args 
 
 const segmentsIn = (data: string, name: string) =>
   readdirSync(join(data, name)).filter((file) => file.endsWith('.jsonl'));
-const bytesIn = (data: string, name: string) =>
-  segmentsIn(data, name).reduce((sum, file) => sum + (statSync(join(data, name, file), IF_THERE)?.size ?? 0), 0);
+const bytesIn = (data: string, name: string) => segmentBytes(join(data, name));
 
 async function reportTo(hosting: Pick<Hosting, 'report'>, name: string, count: number): Promise<number[]> {
   const replies = await Promise.all(Array.from({ length: count }, () => hosting.report(name)));

@@ -108,7 +108,7 @@ const AGED = [
   '1 materialized w/materialized',
 ];
 
-test('assets are found by key, failing checks and age, alike from a service: one that is stale or missing ends the command with 1', async (t) => {
+test('a folder and a service have the same assets for a key, failing checks and an age, and a stale or missing one ends the command with 1', async (t) => {
   const data = agedJournal(t, AGED);
   const { url } = await serve(t, { data });
   const [aged, none] = [['w/checked', 'w/materialized', 'w/observed', 'w/old'], /^assetlog: no assets match/];

@@ -1,13 +1,12 @@
 /** `/metrics` of the program: each figure after known requests. */
 
 import assert from 'node:assert/strict';
-import { readdirSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { readdirSync } from 'node:fs';
 import { test } from 'node:test';
 import { version } from '../../../src/config/names.ts';
 import { writeDeployments } from '../../support/deployments.ts';
 import { metricsOf, samplesOf } from '../../support/metrics.ts';
-import { startService } from '../../support/program.ts';
+import { segmentBytes, startService } from '../../support/program.ts';
 import { serve } from '../../support/service.ts';
 import { ask, get, post, Wire } from '../../support/wire.ts';
 
@@ -55,7 +54,7 @@ test('every metric matches the requests before', async (t) => {
 
   const files = readdirSync(service.data).filter((name) => name.endsWith('.jsonl'));
   assert.equal(files.length, 2);
-  const bytes = files.reduce((sum, name) => sum + statSync(join(service.data, name)).size, 0);
+  const bytes = segmentBytes(service.data);
   for (const [name, value] of [
     ['assetlog_events_total{type="AssetMaterialization"}', 2],
     ['assetlog_events_total{type="AssetCheckEvaluation"}', 2],

@@ -1,10 +1,12 @@
-/** Which of the events of an asset is the latest, by the clocks that can be believed: its own reading of the rule, without a file of the service. */
+/**
+ * Which event of an asset is the latest, by the clocks that can be believed. It reads the rule on its own, without a file of the
+ * service.
+ */
 
 import { nameOf, type SeenLine } from './journal-view.ts';
 
-const MINUTE_MS = 60_000;
 /** Clocks may differ by so much. */
-const AHEAD_MS = 15 * MINUTE_MS;
+const AHEAD_MS = 15 * 60_000;
 /** Before, no clock of a service is right; a sensor that was never set says 1970, 1980 or 2000. */
 const SERVICE_FROM = '2024-01-01T00:00:00.000Z';
 const SENSOR_FROM = '2001-01-02T00:00:00.000Z';
@@ -31,7 +33,7 @@ export function latestOf(lines: readonly SeenLine[]): number {
 }
 
 function replaces({ line, atMs, ownSeq }: Place, latest: Place, latestMs: number): boolean {
-  const isOfOneJournal = `${nameOf(line)?.[0]}` === `${nameOf(latest.line)?.[0]}`;
+  const isOfOneJournal = nameOf(line)?.[0] === nameOf(latest.line)?.[0];
   if (isOfOneJournal && ownSeq > 0 && latest.ownSeq > 0) return ownSeq > latest.ownSeq;
   if (atMs === undefined) return true;
   const isAhead = line.time >= SERVICE_FROM && latestMs > Date.parse(line.time);
@@ -42,8 +44,7 @@ function placeOf(line: SeenLine): Place {
   const { report, time, recorded, seq } = line;
   const claimed = believed(report.event_time, SENSOR_FROM, time);
   if (claimed !== undefined) return { line, atMs: claimed, ownSeq: 0 };
-  const atMs = recorded === undefined ? believed(time, SERVICE_FROM, time) : believed(recorded, SERVICE_FROM, time);
-  return { line, atMs, ownSeq: nameOf(line)?.[1] ?? seq };
+  return { line, atMs: believed(recorded ?? time, SERVICE_FROM, time), ownSeq: nameOf(line)?.[1] ?? seq };
 }
 
 /** @returns a time that can be right, which is not after the arrival; undefined if it cannot be */

@@ -107,7 +107,8 @@ function wrongLatest(
     return `it counts ${count}, and there are from ${certain.length} to ${lines.length}`;
   if (latest === undefined) return undefined;
   const isCertain = count === lines.length && count === certain.length;
-  if (isCertain && seq !== latestOf(lines)) return `event ${seq} is shown as the latest, and it is ${latestOf(lines)}`;
+  const last = isCertain ? latestOf(lines) : seq;
+  if (seq !== last) return `event ${seq} is shown as the latest, and it is ${last}`;
   const shown = lines.find((one) => one.seq === seq);
   // The times of removed events are not known. The events of one journal go by its order if their senders say no times.
   const seqOf = (line: SeenLine) => nameOf(line)?.[1] ?? line.seq;

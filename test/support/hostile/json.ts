@@ -12,7 +12,7 @@ const badJson: readonly string[] = [
   ...['{}}', '{"a":[}]', '{\x0b}', utf8('{\u00a0}'), `{"a":${'['.repeat(5_000)}`, '{"a":'.repeat(200_000)],
 ];
 
-/** JSON objects that are not a report, besides those that their schema refuses (`openapi.test.ts`). */
+/** JSON objects that are no valid report. `openapi.test.ts` has those that the schema refuses. */
 export const badReports = ({
   MATERIALIZATION,
 }: Forms): readonly (readonly [what: string, body: string, target?: string])[] => [
